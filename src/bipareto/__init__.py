@@ -1,0 +1,38 @@
+"""Multi-objective bilevel learning: several upper objectives over one lower-level training problem."""
+
+from bipareto import preferences
+from bipareto.algorithms import HypergradientDescent, linear, mgda, wc_mhgd
+from bipareto.hypergradient import CG, Neumann, Unrolled, hypergradient
+from bipareto.lower import GradientDescent
+from bipareto.problem import Problem, SeparableProblem
+from bipareto.simplex import duality_gap, simplex_qp
+from bipareto.solver import Solution, solve
+from bipareto.status import Status
+from bipareto.weighting import Linear, MinNorm, SmoothChebyshev, WeightedChebyshev, stationarity_gap
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CG",
+    "GradientDescent",
+    "HypergradientDescent",
+    "Linear",
+    "MinNorm",
+    "Neumann",
+    "Problem",
+    "SeparableProblem",
+    "SmoothChebyshev",
+    "Solution",
+    "Status",
+    "Unrolled",
+    "WeightedChebyshev",
+    "duality_gap",
+    "hypergradient",
+    "linear",
+    "mgda",
+    "preferences",
+    "simplex_qp",
+    "solve",
+    "stationarity_gap",
+    "wc_mhgd",
+]

@@ -1,0 +1,61 @@
+"""Errors are part of the interface: every message gives parameter, rule, what was found, and a remedy."""
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def message(parameter: str, rule: str, found: object, remedy: str) -> str:
+    return f"`{parameter}` must {rule}; found {found}; {remedy}"
+
+
+def positive_number(parameter: str, value: Any, remedy: str, *, zero: bool = False) -> np.ndarray:
+    """A finite real scalar > 0 (>= 0 with `zero`), as an array so that compiled programs take it as an argument."""
+    rule = "be a number " + (">= 0" if zero else "> 0")
+    if isinstance(value, jax.core.Tracer):
+        return value  # pyright: ignore[reportReturnType]
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.ndarray, np.generic, jax.Array)):
+        raise TypeError(message(parameter, rule, repr(value), remedy))
+    array = np.asarray(value)
+    if array.ndim or array.dtype.kind not in "iuf":
+        raise ValueError(message(parameter, rule, f"an array of shape {array.shape} and dtype {array.dtype}", remedy))
+    if not math.isfinite(array) or array < 0 or (array == 0 and not zero):
+        raise ValueError(message(parameter, rule, array.item(), remedy))
+    return array.astype(np.float64)
+
+
+def whole_number(parameter: str, value: Any, remedy: str, *, least: int = 1) -> int:
+    rule = f"be an integer >= {least}"
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(message(parameter, rule, repr(value), remedy))
+    if value < least:
+        raise ValueError(message(parameter, rule, value, remedy))
+    return int(value)
+
+
+def flag(parameter: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(message(parameter, "be True or False", repr(value), "pass a bool"))
+    return value
+
+
+def positive_vector(
+    parameter: str, value: Any, remedy: str, *, zero: bool = False, normalise: bool = True
+) -> np.ndarray:
+    """A finite vector with entries > 0 (>= 0 and one > 0 with `zero`), scaled to sum 1 with `normalise`."""
+    if isinstance(value, jax.core.Tracer):
+        return value  # pyright: ignore[reportReturnType]
+    try:
+        vector = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(message(parameter, "be a vector of numbers", repr(value), remedy)) from None
+    if vector.ndim != 1 or vector.size == 0:
+        raise ValueError(message(parameter, "be a vector [S]", f"shape {vector.shape}", remedy))
+    rule = "be finite, >= 0 and not all zero" if zero else "be strictly positive"
+    wrong = ~np.isfinite(vector) | (vector < 0) | ((vector == 0) & (not zero))
+    if wrong.any() or vector.sum() == 0:
+        index = int(np.argmax(wrong))
+        raise ValueError(message(parameter, rule, f"{parameter}[{index}] = {vector[index]}", remedy))
+    return vector / vector.sum() if normalise else vector

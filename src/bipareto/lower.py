@@ -1,0 +1,105 @@
+"""Lower-level solvers: warm-started descent on g(x, .), and what `step_size` may be."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float
+
+from bipareto.errors import message, positive_number, whole_number
+
+
+class PlainStep(eqx.Module):
+    """Gradient descent, -size * gradient. Its size is an argument of the compiled program, not part of it."""
+
+    size: Any
+
+    def init(self, params):
+        return ()
+
+    def update(self, gradient, state, params=None):
+        return -jnp.asarray(self.size, gradient.dtype) * gradient, state
+
+
+class ScheduledStep(eqx.Module):
+    """Gradient descent with a size that depends on the step count."""
+
+    size: Callable
+
+    def init(self, params):
+        return jnp.int32(0)
+
+    def update(self, gradient, state, params=None):
+        return -jnp.asarray(self.size(state), gradient.dtype) * gradient, state + 1
+
+
+Step = PlainStep | ScheduledStep | optax.GradientTransformation
+
+
+def as_step(parameter: str, step_size: Any) -> Step:
+    """A number, an optax schedule (step count -> size) or an optax transformation, as something with `init` and `update`."""
+    if isinstance(step_size, optax.GradientTransformation):
+        return step_size
+    remedy = "pass a float, an optax schedule or an optax transformation such as optax.adam(1e-3)"
+    if not callable(step_size):
+        return PlainStep(positive_number(parameter, step_size, remedy))
+    try:
+        size = jax.eval_shape(step_size, jax.ShapeDtypeStruct((), jnp.int32))
+    except Exception as error:
+        found = f"{step_size!r}, which fails with {type(error).__name__}: {error}"
+        raise TypeError(message(parameter, "map a step count to a number", found, remedy)) from error
+    if getattr(size, "shape", None) != ():
+        raise TypeError(message(parameter, "map a step count to a number", f"a result {size}", remedy))
+    return ScheduledStep(step_size)
+
+
+class Path(eqx.Module):
+    """The end y^D of a lower descent and the gradient norms ||grad_y g(x, y^t)|| met on the way, t = 0 ... D-1."""
+
+    end: Array
+    norms: Float[Array, " D"]
+
+    @property
+    def starts_finite(self) -> Bool[Array, ""]:
+        return jnp.isfinite(self.norms[0])
+
+    @property
+    def overshot(self) -> Bool[Array, ""]:
+        """The iterates blew up, or their gradients grew a thousandfold and still grow.
+
+        Below 2/L gradient norms of plain descent on a convex function never grow, so neither sign appears there. The floor
+        keeps rounding noise at a converged warm start from looking like growth.
+        """
+        first, middle, last = self.norms[0], self.norms[len(self.norms) // 2], self.norms[-1]
+        floor = jnp.sqrt(jnp.finfo(last.dtype).eps)
+        grew = (last > 1e3 * first) & (last > 10 * middle) & (last > floor)
+        return self.starts_finite & (grew | ~jnp.isfinite(last) | ~jnp.isfinite(self.end).all())
+
+
+class GradientDescent(eqx.Module):
+    """y^{t+1} = y^t - alpha grad_y g(x, y^t), t = 0 ... D-1, from the y it is given (Algorithm 1, lines 3-6).
+
+    `step_size`: a float, an optax schedule or an optax transformation; its state starts anew at every upper step.
+    """
+
+    optimizer: Step
+    steps: int = eqx.field(static=True)
+
+    def __init__(self, step_size: Any = 0.1, steps: int = 32):
+        self.optimizer = as_step("lower_step_size", step_size)
+        self.steps = whole_number("lower_steps", steps, "take at least one lower step per upper step")
+
+    def __call__(self, gradient: Callable[[Array], Array], y: Array) -> Path:
+        def step(carry, _):
+            y, state = carry
+            slope = gradient(y)
+            update, state = self.optimizer.update(slope, state, y)
+            return (y + update, state), jnp.sqrt(jnp.sum(slope**2))
+
+        # A GPU spends most of a tiny step on launching it; unrolling lets several steps share one launch.
+        unroll = 1 if jax.default_backend() == "cpu" else min(8, self.steps)
+        (end, _), norms = jax.lax.scan(step, (y, self.optimizer.init(y)), length=self.steps, unroll=unroll)
+        return Path(end, norms)

@@ -1,0 +1,241 @@
+"""The only autodiff: values, gradients and second-order products for all objectives at once, on flat vectors.
+
+Rows: R = S, one per objective, or R = 1 for a combination of objectives with given weights (`mix`). With H = grad_yy g,
+J v = grad_x <grad_y g, v> and b_s = grad_y f_s the hypergradient is grad phi_s = grad_x f_s - J v_s with H v_s = b_s.
+
+Derivatives in x are taken in two stages: first with respect to what the losses see (x itself, or what `prepare` made of
+it), then pulled back to x once per row.
+"""
+
+import abc
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from bipareto.layout import Layout
+from bipareto.problem import Problem, SeparableProblem, arguments, objectives
+
+
+class Prepared(NamedTuple):
+    """What the losses see in place of x: itself as a flat vector, or what `prepare` computed from it."""
+
+    upper: PyTree
+    lower: PyTree
+
+
+class OracleCounts(NamedTuple):
+    """Evaluations as the paper counts them: gradients of f_s (in x and in y), gradients of g, products J v and H v.
+
+    One product of the whole lower level counts once; a separable problem needs one where the general one needs S.
+    """
+
+    grad_upper: Any
+    grad_lower: Any
+    jvp: Any
+    hvp: Any
+
+
+class Oracles(eqx.Module):
+    """A problem bound to the layout of its variables. Lower variables: y [q], or [S, q] for a separable problem."""
+
+    problem: eqx.AbstractVar[Problem | SeparableProblem]
+    x_layout: eqx.AbstractVar[Layout]
+    y_layout: eqx.AbstractVar[Layout]
+    objectives: eqx.AbstractVar[int]
+
+    @property
+    @abc.abstractmethod
+    def products(self) -> int:
+        """How many products with H or J serve all objectives."""
+
+    @abc.abstractmethod
+    def prepare(self, x: Float[Array, " p"]) -> Prepared:
+        """Everything of x that is computed once per upper step."""
+
+    @abc.abstractmethod
+    def lower_gradient(self, h: PyTree, y: Array) -> Array:
+        """grad_y g."""
+
+    @abc.abstractmethod
+    def upper(self, h: PyTree, y: Array) -> tuple[Float[Array, " S"], Callable]:
+        """Values [S] and a function `mix or None -> (slopes in h, b [R, q])` for their gradients."""
+
+    @abc.abstractmethod
+    def hessian(self, h: PyTree, y: Array) -> Callable[[Float[Array, "R q"]], Float[Array, "R q"]]:
+        """v -> H v on all rows; linearised here once, applied as often as wanted."""
+
+    @abc.abstractmethod
+    def cross(self, h: PyTree, y: Array, dual: Float[Array, "R q"]) -> PyTree:
+        """The slopes in h of <grad_y g, v> for every row v of `dual`."""
+
+    @abc.abstractmethod
+    def unroll(self, h: PyTree, y: Array, descend: Callable, checkpoint: bool) -> tuple[Any, Callable]:
+        """The path of `descend(gradient, y)` and the pull-back of its end: b [R, q] -> slopes in h."""
+
+    @abc.abstractmethod
+    def pull_back(self, x: Float[Array, " p"], upper: PyTree, lower: PyTree, combined: bool) -> Float[Array, "R p"]:
+        """Slopes in h (of both levels, one per row) -> gradients in x."""
+
+    @abc.abstractmethod
+    def zero_dual(self, combined: bool) -> Float[Array, "R q"]:
+        """Where the linear solves start."""
+
+
+class JointOracles(Oracles):
+    """One lower level for all objectives: S right-hand sides, S products."""
+
+    problem: Problem
+    x_layout: Layout = eqx.field(static=True)
+    y_layout: Layout = eqx.field(static=True)
+    objectives: int = eqx.field(static=True)
+
+    @property
+    def products(self) -> int:
+        return self.objectives
+
+    def prepare(self, x):
+        upper, lower = self.problem.upper_data, self.problem.lower_data
+        return Prepared(_prepare(self, x, upper), _prepare(self, x, lower))
+
+    def _lower(self, h, y):
+        data = arguments(self.problem.lower_data)
+        return self.problem.lower(_seen(self, h), self.y_layout.unflatten(y), *data)
+
+    def lower_gradient(self, h, y):
+        return jax.grad(self._lower, argnums=1)(h, y)
+
+    def upper(self, h, y):
+        def function(h, y):
+            return self.problem.upper(_seen(self, h), self.y_layout.unflatten(y), *arguments(self.problem.upper_data))
+
+        values, pull = jax.vjp(function, h, y)
+        rows = jnp.eye(self.objectives, dtype=values.dtype)
+        return values, lambda mix: jax.vmap(pull)(rows if mix is None else mix[None].astype(values.dtype))
+
+    def hessian(self, h, y):
+        return jax.vmap(jax.linearize(lambda y: self.lower_gradient(h, y), y)[1])
+
+    def cross(self, h, y, dual):
+        return jax.vmap(jax.grad(lambda h, v: jax.jvp(lambda y: self._lower(h, y), (y,), (v,))[1]), (None, 0))(h, dual)
+
+    def unroll(self, h, y, descend, checkpoint):
+        end, pull, path = jax.vjp(lambda h: _end(descend, self.lower_gradient, h, y, checkpoint), h, has_aux=True)
+        return path, lambda b: jax.vmap(pull)(b)[0]
+
+    def pull_back(self, x, upper, lower, combined):
+        pull = jax.vjp(self.prepare, x)[1]
+        return jax.vmap(lambda upper, lower: pull(Prepared(upper, lower))[0])(upper, lower)
+
+    def zero_dual(self, combined):
+        return jnp.zeros((1 if combined else self.objectives, self.y_layout.size), self.y_layout.dtype)
+
+
+class SeparableOracles(Oracles):
+    """A block-diagonal lower level: row s is block s, so one product serves all objectives."""
+
+    problem: SeparableProblem
+    x_layout: Layout = eqx.field(static=True)
+    y_layout: Layout = eqx.field(static=True)
+    objectives: int = eqx.field(static=True)
+
+    @property
+    def products(self) -> int:
+        return 1
+
+    def _map(self, function, level, *axes):
+        """Map `function(*args, data_s...)` over tasks; `axes` are those of the leading arguments."""
+        data, leaf_axes = {
+            "upper": (self.problem.upper_data, self.problem.upper_axes),
+            "lower": (self.problem.lower_data, self.problem.lower_axes),
+        }[level]
+        if data is None:
+            return jax.vmap(function, in_axes=axes, axis_size=self.objectives)
+        data_axes = jax.tree.unflatten(jax.tree.structure(data), leaf_axes)
+        mapped = jax.vmap(function, in_axes=(*axes, data_axes), axis_size=self.objectives)
+        return lambda *args: mapped(*args, data)
+
+    @property
+    def _seen_axis(self):
+        """x itself is shared by the tasks; what was prepared from it is one per task."""
+        return None if self.problem.prepare is None else 0
+
+    def prepare(self, x):
+        if self.problem.prepare is None:
+            return Prepared(x, x)
+        return Prepared(*[self._map(partial(_prepare, self), level, None)(x) for level in ("upper", "lower")])
+
+    def _lower(self, h, y, *data):
+        return self.problem.lower(_seen(self, h), self.y_layout.unflatten(y), *data) / self.objectives
+
+    def lower_gradient(self, h, y):
+        return self._map(jax.grad(self._lower, argnums=1), "lower", self._seen_axis, 0)(h, y)
+
+    def upper(self, h, y):
+        def function(h, y, *data):
+            return self.problem.upper(_seen(self, h), self.y_layout.unflatten(y), *data)
+
+        values, slopes = self._map(jax.value_and_grad(function, (0, 1)), "upper", self._seen_axis, 0)(h, y)
+        return values, lambda mix: slopes if mix is None else jax.vmap(_scale)(mix, slopes)
+
+    def hessian(self, h, y):
+        return jax.linearize(lambda y: self.lower_gradient(h, y), y)[1]
+
+    def cross(self, h, y, dual):
+        def along(h, y, v, *data):
+            return jax.jvp(lambda y: self._lower(h, y, *data), (y,), (v,))[1]
+
+        return self._map(jax.grad(along), "lower", self._seen_axis, 0, 0)(h, y, dual)
+
+    def unroll(self, h, y, descend, checkpoint):
+        if self._seen_axis is None:  # a copy of x per task keeps the tasks' pull-backs apart
+            h = jnp.broadcast_to(h, (self.objectives, *h.shape))
+        gradient = self._map(jax.grad(self._lower, argnums=1), "lower", 0, 0)
+        _, pull, path = jax.vjp(lambda h: _end(descend, gradient, h, y, checkpoint), h, has_aux=True)
+        return path, lambda b: pull(b)[0]
+
+    def pull_back(self, x, upper, lower, combined):
+        def one(level):
+            def pull(slope, *data):
+                return jax.vjp(lambda x: _prepare(self, x, *data), x)[1](slope)[0]
+
+            return self._map(pull, level, 0)
+
+        rows = one("upper")(upper) + one("lower")(lower)
+        return rows.sum(axis=0, keepdims=True) if combined else rows
+
+    def zero_dual(self, combined):
+        return jnp.zeros((self.objectives, self.y_layout.size), self.y_layout.dtype)
+
+
+def bind(problem: Problem | SeparableProblem, x: PyTree, y: PyTree) -> Oracles:
+    """Check the problem against its variables and flatten them."""
+    separable = isinstance(problem, SeparableProblem)
+    x_layout = Layout.of(x, "x0")
+    y_layout = Layout.of(y, "y0", tasks=problem.tasks if separable else None)
+    kind = SeparableOracles if separable else JointOracles
+    return kind(problem, x_layout, y_layout, objectives(problem, x, y))
+
+
+def _prepare(oracles: Oracles, x: Array, data: PyTree = None) -> PyTree:
+    function = oracles.problem.prepare
+    return x if function is None else function(oracles.x_layout.unflatten(x), *arguments(data))
+
+
+def _seen(oracles: Oracles, h: PyTree) -> PyTree:
+    return h if oracles.problem.prepare is not None else oracles.x_layout.unflatten(h)
+
+
+def _scale(weight: Array, slopes: PyTree) -> PyTree:
+    return jax.tree.map(lambda slope: weight.astype(slope.dtype) * slope, slopes)
+
+
+def _end(descend: Callable, gradient: Callable, h: PyTree, y: Array, checkpoint: bool) -> tuple[Array, Any]:
+    """The end of the lower path and, not differentiated, the whole path."""
+    at = jax.checkpoint(gradient) if checkpoint else gradient
+    path = descend(lambda y: at(h, y), y)
+    return path.end, path

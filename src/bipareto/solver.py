@@ -1,0 +1,261 @@
+"""The one loop: `solve` runs an algorithm's steps in compiled chunks and says how it ended."""
+
+import abc
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from bipareto.errors import message, positive_number, whole_number
+from bipareto.oracles import OracleCounts, Oracles, bind
+from bipareto.problem import Problem, SeparableProblem
+from bipareto.progress import Progress
+from bipareto.status import Status, Verdict
+
+
+class State(eqx.Module):
+    """Everything that changes from one upper step to the next."""
+
+    x: Float[Array, " p"]
+    y: Array
+    dual: Float[Array, "R q"]
+    memory: Any
+    upper: Any
+
+
+class Record(eqx.Module):
+    """What one upper step tells about the point x_k it started from.
+
+    `gap`: min over the simplex of ||sum_s lam_s grad phi_s||^2, the exact stationarity gap. `margin`: min_s 2 r_max <d, grad
+    phi_s> - ||d||^2, Lemma 2 holds where it is >= 0. `direction`: ||d||^2. `lower_residual`: ||grad_y g|| at the last lower
+    step. `dual_residual`: ||b - H v|| of conjugate gradients, the last term of a Neumann series.
+
+    Weightings that need the values only make one linear solve, so that no Gram matrix of all hypergradients exists: `gram`
+    is then [1, 1] = ||d||^2, `gap` its bound ||d||^2 / (sum of weights)^2, and `margin` NaN.
+    """
+
+    values: Float[Array, " S"]
+    weights: Float[Array, " S"]
+    gram: Float[Array, "R R"]
+    gap: Float[Array, ""]
+    margin: Float[Array, ""]
+    direction: Float[Array, ""]
+    lower_residual: Float[Array, ""]
+    dual_residual: Float[Array, " R"]
+    counts: OracleCounts
+
+
+class Algorithm(eqx.Module):
+    """A method: how its state starts, one upper step, and the values where it stands."""
+
+    @abc.abstractmethod
+    def init(self, oracles: Oracles, x: Array, y: Array) -> State:
+        """The state before the first step; raises where the settings do not fit the problem."""
+
+    @abc.abstractmethod
+    def step(self, oracles: Oracles, state: State) -> tuple[State, Record, Verdict]:
+        """One upper step."""
+
+    @abc.abstractmethod
+    def evaluate(self, oracles: Oracles, x: Array, y: Array) -> tuple[Float[Array, " S"], Array]:
+        """Values at x, and the lower variables they were taken at."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Solution:
+    """Where a run ended. `values` belong to `x` and `y`; `history` is a `Record` of arrays with a leading axis: upper step.
+
+    `oracles` counts what the steps evaluated; the values at the end are taken once more, for the report, and not counted.
+    """
+
+    x: PyTree
+    y: PyTree
+    values: np.ndarray
+    status: Status
+    message: str
+    history: Record
+    oracles: OracleCounts
+    seconds: float
+    compile_seconds: float
+
+    def __str__(self) -> str:
+        values = " ".join(f"{value:.6g}" for value in self.values)
+        gap = f"{self.history.gap[-1]:.3e}" if len(self.history.gap) else "unknown"
+        return f"{self.status.name} after {len(self.history.gap)} steps: values [{values}], gap {gap}; {self.message}"
+
+
+def solve(
+    problem: Problem | SeparableProblem,
+    algorithm: Algorithm,
+    x0: PyTree,
+    y0: PyTree,
+    steps: int = 500,
+    *,
+    tolerance: float | None = None,
+    progress: bool | None = None,
+    callback: Callable[[int, Record], Any] | None = None,
+) -> Solution:
+    """Take `steps` upper steps of `algorithm` from (x0, y0).
+
+    `tolerance`: stop where the stationarity gap is at most this. `progress`: a line on standard error (None: on a terminal).
+    `callback(done, records)`: called after every compiled chunk with its records (leading axis: step).
+
+    A run that fails ends in that step: `status` and `message` name the stage and the objective, and x, y, values are those
+    of the last step that was finite in all its stages.
+    """
+    steps = whole_number("steps", steps, "pass the number of upper steps")
+    remedy = "pass the largest acceptable gap such as 1e-8, or None"
+    limit = None if tolerance is None else positive_number("tolerance", tolerance, remedy)
+    if not isinstance(algorithm, Algorithm):
+        raise TypeError(message("algorithm", "be an algorithm", repr(algorithm), "build one with bp.wc_mhgd(...)"))
+    oracles, state = start(problem, algorithm, x0, y0)
+    run = _Run(algorithm, oracles, state, limit, steps)
+    line = Progress(steps, progress)
+    try:
+        while run.going:
+            records = run.advance()
+            if len(records.gap):
+                line(run.done, records.values[-1], float(records.gap[-1]))
+                if callback is not None:
+                    callback(run.done, records)
+    finally:
+        line.close()
+    return run.solution()
+
+
+def start(problem: Any, algorithm: Algorithm, x0: PyTree, y0: PyTree) -> tuple[Oracles, State]:
+    """Bind the problem to its variables; everything that can be checked before compute starts is checked here."""
+    if not isinstance(problem, (Problem, SeparableProblem)):
+        raise TypeError(message("problem", "be a Problem or SeparableProblem", repr(problem), "build one with bp.Problem"))
+    oracles = bind(problem, x0, y0)
+    x, y = oracles.x_layout.flatten(x0), oracles.y_layout.flatten(y0)
+    for name, array in (("x0", x), ("y0", y)):
+        if not bool(jnp.isfinite(array).all()):
+            raise ValueError(message(name, "be finite", "NaN or Inf", "start from finite numbers"))
+    return oracles, algorithm.init(oracles, x, y)
+
+
+@eqx.filter_jit
+def advance(algorithm: Algorithm, oracles: Oracles, state: State, tolerance: Any, length: Any, size: int):
+    """At most `length` upper steps, fewer where one is stationary or fails; records in a buffer of `size` rows.
+
+    Returns the state, the x of the last step that did not fail, the buffer, how many of its rows count, and the verdict.
+    """
+
+    def one(carry):
+        done, state, safe_x, buffer, _ = carry
+        after, record, verdict = algorithm.step(oracles, state)
+        failed = verdict.code != 0
+        if tolerance is not None:
+            verdict = verdict.unless(record.gap <= tolerance, Status.STATIONARY)
+        rests = eqx.tree_at(lambda s: s.x, after, jnp.where(verdict.code == 0, after.x, state.x))
+        state, safe_x = _where(failed, (state, safe_x), (rests, state.x))
+        buffer = jax.tree.map(lambda rows, row: rows.at[done].set(row), buffer, record)
+        return done + ~failed, state, safe_x, buffer, verdict
+
+    shapes = jax.eval_shape(lambda: algorithm.step(oracles, state)[1])
+    buffer = jax.tree.map(lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), shapes)
+    carry = (jnp.int32(0), state, state.x, buffer, Verdict.fine())
+    if size == 1:
+        done, state, safe_x, buffer, verdict = one(carry)
+    else:
+        going = lambda carry: (carry[0] < length) & (carry[4].code == 0)  # noqa: E731
+        done, state, safe_x, buffer, verdict = jax.lax.while_loop(going, one, carry)
+    return state, safe_x, buffer, done, verdict
+
+
+def chunk_size(oracles: Oracles, state: State) -> int:
+    """Rows of the record buffer: enough to hide the cost of a dispatch, few enough to be small.
+
+    On a CPU a convolution inside a compiled loop loses its fast kernel (20 times slower when measured), so there the steps
+    of a problem with convolutions are dispatched one by one.
+    """
+
+    def forward(x, y):
+        prepared = oracles.prepare(x)
+        return oracles.upper(prepared.upper, y)[0], oracles.lower_gradient(prepared.lower, y)
+
+    if jax.default_backend() == "cpu" and "conv_general_dilated" in str(jax.make_jaxpr(forward)(state.x, state.y)):
+        return 1
+    return int(np.clip(2**22 // oracles.objectives**2, 16, 512))
+
+
+class _Run:
+    """The host's side of a run: chunks of steps go out, records come back."""
+
+    def __init__(self, algorithm, oracles, state, tolerance, steps):
+        self.began = time.perf_counter()
+        self.algorithm, self.oracles, self.state = algorithm, oracles, state
+        self.tolerance, self.steps = tolerance, steps
+        self.safe_x, self.verdict = state.x, Verdict.fine()
+        self.done, self.length, self.records = 0, 1, []
+        self.size = chunk_size(oracles, state)
+        self.compile_seconds = self._compile()
+
+    def _compile(self) -> float:
+        if self.size > 1:
+            jax.block_until_ready(self._dispatch(0))
+        return time.perf_counter() - self.began
+
+    def _dispatch(self, length):
+        return advance(self.algorithm, self.oracles, self.state, self.tolerance, jnp.int32(length), self.size)
+
+    @property
+    def going(self) -> bool:
+        return self.done < self.steps and int(self.verdict.code) == 0
+
+    def advance(self) -> Record:
+        """Run a chunk; its length aims at half a second, so that progress shows and a failure wastes little."""
+        began = time.perf_counter()
+        self.state, safe_x, buffer, taken, self.verdict = self._dispatch(min(self.length, self.steps - self.done))
+        taken = int(taken)
+        if taken:
+            self.safe_x = safe_x
+        records = jax.tree.map(lambda leaf: np.asarray(leaf)[:taken], buffer)
+        seconds = time.perf_counter() - began
+        self.length = max(1, self.length // 2) if seconds > 1 else min(self.size, self.length * (1 + (seconds < 0.25)))
+        self.done += taken
+        self.records.append(records)
+        return records
+
+    def solution(self) -> Solution:
+        history = jax.tree.map(lambda *leaves: np.concatenate(leaves), *self.records)
+        values, y, x = self._end(history)
+        status = self.verdict.status()
+        objective = int(self.verdict.objective)
+        where = f"step {self.done}" + (f", objective {objective}" if objective >= 0 and status.failed else "")
+        counts = OracleCounts(*(int(np.sum(count, dtype=np.int64)) for count in history.counts))
+        return Solution(
+            self.oracles.x_layout.unflatten(x),
+            self.oracles.y_layout.unflatten(y),
+            np.asarray(values),
+            status,
+            f"{where}: {status.value}" if status.failed else status.value,
+            history,
+            counts,
+            time.perf_counter() - self.began - self.compile_seconds,
+            self.compile_seconds,
+        )
+
+    def _end(self, history):
+        """The values and variables to return: of the end, or of the last step that did not fail."""
+        if self.verdict.status() is Status.COMPLETED:
+            values, y = _evaluate(self.algorithm, self.oracles, self.state.x, self.state.y)
+            self.verdict = self.verdict.unless(~jnp.isfinite(values), Status.NON_FINITE_VALUE)
+            if not self.verdict.status().failed:
+                return values, y, self.state.x
+        last = history.values[-1] if self.done else np.full(self.oracles.objectives, np.nan)
+        return last, self.state.y, self.safe_x
+
+
+_evaluate = eqx.filter_jit(lambda algorithm, oracles, x, y: algorithm.evaluate(oracles, x, y))
+
+
+def _where(condition: Array, yes: PyTree, no: PyTree) -> PyTree:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)

@@ -1,0 +1,219 @@
+"""Weightings: (values [S], gram [S, S], memory) -> weights [S]; the direction is then d = sum_s weights_s grad phi_s.
+
+Weightings see the values and the Gram matrix of the hypergradients, never the problem. Those that need the values only say
+so (`values_only`) and are called with `gram=None`; the solver then makes one linear solve instead of S.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from bipareto.errors import message, positive_number, positive_vector
+from bipareto.lower import PlainStep, ScheduledStep, as_step
+from bipareto.simplex import simplex_qp
+
+PREFERENCE_REMEDY = "use bp.preferences.focused(S, peak=0.8)[s] or a vector of positive numbers"
+
+
+class Weighting(eqx.Module):
+    """A rule that turns values and Gram matrix into weights."""
+
+    values_only: eqx.AbstractClassVar[bool]
+
+    @abc.abstractmethod
+    def init(self) -> Any:
+        """The memory before the first step."""
+
+    @abc.abstractmethod
+    def __call__(self, values: Float[Array, " S"], gram: Float[Array, "S S"] | None, memory: Any) -> tuple[Array, Any]:
+        """Weights [S] and the new memory."""
+
+    @abc.abstractmethod
+    def preference_of(self, objectives: int) -> Float[Array, " S"] | np.ndarray:
+        """r in Lemma 2; raises where the weighting does not fit that number of objectives."""
+
+
+class WeightedChebyshev(Weighting):
+    """lam = argmin over the simplex of lam' diag(r) M diag(r) lam - u lam'(r o (Phi - z)), weights r o lam (eq. 6).
+
+    `u`: "prox" (= 2/step_size), the dual of the proximal step on max_s r_s (phi_s - z_s): that maximum falls at every step
+    and r o Phi becomes equal on the active set. "certified": the largest u up to the prox value for which Lemma 2,
+    ||d||^2 <= 2 r_max <d, grad phi_s> for all s, holds, so that every step is a common descent direction. A number: the
+    paper's u (for u far above 2/step_size the solution is a vertex: plain descent on the worst objective).
+
+    `reference` z: the values to measure from (a number or [S]); the Chebyshev reading needs Phi >= z.
+    """
+
+    preference: Any
+    u: Any
+    reference: Any
+    certified: bool = eqx.field(static=True)
+    values_only: ClassVar[bool] = False
+
+    def __init__(self, preference: Any, u: Any = "prox", step_size: Any = None, reference: Any = 0.0):
+        self.preference = positive_vector("preference", preference, PREFERENCE_REMEDY)
+        self.certified = isinstance(u, str) and u == "certified"
+        self.u = _resolved(u, step_size)
+        self.reference = _reference(reference, len(self.preference))
+
+    def init(self):
+        return jnp.int32(0)
+
+    def __call__(self, values, gram, memory):
+        r = jnp.asarray(self.preference, values.dtype)
+        u = self.u(memory) if callable(self.u) else self.u
+        scaled = r[:, None] * gram * r
+        linear = r * (values - jnp.asarray(self.reference, values.dtype))
+        u = jnp.asarray(u, values.dtype)
+        if self.certified:
+            u = _largest_certified(u, scaled, linear, r)
+        return r * simplex_qp(scaled, u * linear), memory + 1
+
+    def preference_of(self, objectives):
+        return _matching("preference", self.preference, objectives)
+
+
+class MinNorm(Weighting):
+    """lam = argmin over the simplex of ||sum_s lam_s grad phi_s||^2 (MGDA; the no-preference method: r = 1, u = 0)."""
+
+    values_only: ClassVar[bool] = False
+
+    def init(self):
+        return ()
+
+    def __call__(self, values, gram, memory):
+        return simplex_qp(gram), memory
+
+    def preference_of(self, objectives):
+        return np.ones(objectives)
+
+
+class Linear(Weighting):
+    """Fixed weights: descent on sum_s w_s phi_s (finds the convex part of the front only)."""
+
+    weights: Any
+    values_only: ClassVar[bool] = True
+
+    def __init__(self, weights: Any):
+        remedy = "pass one weight >= 0 per objective"
+        self.weights = positive_vector("weights", weights, remedy, zero=True, normalise=False)
+
+    def init(self):
+        return ()
+
+    def __call__(self, values, gram, memory):
+        return jnp.asarray(self.weights, values.dtype), memory
+
+    def preference_of(self, objectives):
+        return _matching("weights", self.weights, objectives)
+
+
+class SmoothChebyshev(Weighting):
+    """Descent on t log sum_s exp(r_s (phi_s - z_s) / t), a smooth bound of max_s r_s (phi_s - z_s) within t log S."""
+
+    preference: Any
+    temperature: Any
+    reference: Any
+    values_only: ClassVar[bool] = True
+
+    def __init__(self, preference: Any, temperature: float = 0.01, reference: Any = 0.0):
+        self.preference = positive_vector("preference", preference, PREFERENCE_REMEDY)
+        self.temperature = positive_number("temperature", temperature, "a hundredth of typical r_s phi_s is a good start")
+        self.reference = _reference(reference, len(self.preference))
+
+    def init(self):
+        return ()
+
+    def __call__(self, values, gram, memory):
+        r = jnp.asarray(self.preference, values.dtype)
+        height = r * (values - jnp.asarray(self.reference, values.dtype))
+        return r * jax.nn.softmax(height / jnp.asarray(self.temperature, values.dtype)), memory
+
+    def preference_of(self, objectives):
+        return _matching("preference", self.preference, objectives)
+
+
+def stationarity_gap(gram: Float[Array, "S S"]) -> Float[Array, ""]:
+    """min over the simplex of ||sum_s lam_s grad phi_s||^2: zero exactly at Pareto stationary points (Definition 3)."""
+    lam = simplex_qp(gram)
+    return jnp.maximum(lam @ gram @ lam, 0)
+
+
+def descent_margin(
+    gram: Float[Array, "S S"], weights: Float[Array, " S"], preference: Float[Array, " S"]
+) -> Float[Array, ""]:
+    """min_s 2 r_max <d, grad phi_s> - ||d||^2: Lemma 2 holds where this is >= 0."""
+    along = gram @ weights
+    return 2 * jnp.max(preference) * jnp.min(along) - weights @ along
+
+
+def _largest_certified(largest: Array, scaled: Array, linear: Array, r: Array) -> Array:
+    """The largest u <= `largest` at which Lemma 2 holds, to a relative 1e-4; 0, where it always holds, if below 1e-12 of it."""
+
+    def holds(u):
+        lam = simplex_qp(scaled, u * linear)
+        along = scaled @ lam
+        return 2 * jnp.max(r) * jnp.min(along / r) >= lam @ along
+
+    def halve(_, bounds):
+        low, high = bounds
+        middle = (low + high) / 2
+        good = holds(largest * 2.0**middle)
+        return jnp.where(good, middle, low), jnp.where(good, high, middle)
+
+    bounds = (jnp.full_like(largest, -40), jnp.zeros_like(largest))
+    exponent = jax.lax.fori_loop(0, 18, halve, bounds)[0]
+    found = jnp.where(exponent > -40, largest * 2.0**exponent, 0)
+    return jnp.where(holds(largest), largest, found)
+
+
+class _ScheduledProx(eqx.Module):
+    size: Callable
+
+    def __call__(self, count):
+        return 2 / self.size(count)
+
+
+def _resolved(u: Any, step_size: Any) -> Any:
+    """u as a number or as a function of the step count."""
+    remedy = 'pass "prox", "certified" or a number > 0 (10 in the paper)'
+    if isinstance(u, str) and u not in ("prox", "certified"):
+        raise ValueError(message("u", 'be "prox", "certified" or a number', repr(u), remedy))
+    if not isinstance(u, str):
+        return positive_number("u", u, remedy, zero=True)
+    if step_size is None:
+        raise ValueError(message("step_size", f'be given for u = "{u}"', None, "pass the step size of the upper level"))
+    step = as_step("step_size", step_size)
+    if isinstance(step, PlainStep):
+        return 2 / step.size
+    if isinstance(step, ScheduledStep):
+        return _ScheduledProx(step.size)
+    rule = f'be a float or a schedule for u = "{u}" (u = 2/step_size)'
+    raise ValueError(message("step_size", rule, "an optax transformation", "pass u as a number"))
+
+
+def _reference(reference: Any, objectives: int) -> np.ndarray:
+    remedy = "pass values below those that can be reached, in the objectives' units"
+    try:
+        array = np.asarray(reference, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(message("reference", "be a number or a vector [S]", repr(reference), remedy)) from None
+    if array.shape not in ((), (objectives,)):
+        rule = f"be a number or a vector of {objectives} values"
+        raise ValueError(message("reference", rule, f"shape {array.shape}", remedy))
+    if not np.isfinite(array).all():
+        raise ValueError(message("reference", "be finite", array, remedy))
+    return np.broadcast_to(array, (objectives,)).copy()
+
+
+def _matching(name: str, vector: Any, objectives: int) -> Any:
+    if len(vector) != objectives:
+        found = f"{len(vector)} entries for {objectives} objectives"
+        raise ValueError(message(name, "have one entry per objective", found, PREFERENCE_REMEDY))
+    return vector
