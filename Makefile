@@ -12,30 +12,30 @@ help:
 	@echo "make bench  time the library on this machine, write benchmarks/results"
 	@echo "make setup  install the development environment into .venv"
 
-setup: .venv/dev
+setup: .venv/.dev
 
-.venv/python:
+.venv/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "bipareto needs Python >= 3.11; found $$($(PYTHON) --version); run: make PYTHON=python3.11 ..."; exit 2; }
 	$(PYTHON) -m venv .venv
 	@touch $@
 
-.venv/demo: .venv/python pyproject.toml constraints.txt
+.venv/.demo: .venv/.python pyproject.toml constraints.txt
 	$(PIP_INSTALL) -e '.[plot]'
 	@touch $@
 
-.venv/dev: .venv/python pyproject.toml constraints.txt
+.venv/.dev: .venv/.python pyproject.toml constraints.txt
 	$(PIP_INSTALL) -e '.[dev]'
-	@touch $@ .venv/demo
+	@touch $@ .venv/.demo
 
-.venv/bench: .venv/dev
+.venv/.bench: .venv/.dev
 	$(PIP_INSTALL) -e '.[bench]'
 	@touch $@
 
-demo: .venv/demo
+demo: .venv/.demo
 	$(BIN)/python -m bipareto.experiments.demo
 
-lint: .venv/dev
+lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
@@ -43,7 +43,7 @@ lint: .venv/dev
 test: lint
 	$(BIN)/python -m pytest -n 2
 
-bench: .venv/bench
+bench: .venv/.bench
 	$(BIN)/python -m benchmarks
 
 clean:

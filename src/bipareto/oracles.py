@@ -236,6 +236,6 @@ def _scale(weight: Array, slopes: PyTree) -> PyTree:
 
 def _end(descend: Callable, gradient: Callable, h: PyTree, y: Array, checkpoint: bool) -> tuple[Array, Any]:
     """The end of the lower path and, not differentiated, the whole path."""
-    at = jax.checkpoint(gradient) if checkpoint else gradient
-    path = descend(lambda y: at(h, y), y)
+    step = jax.checkpoint(lambda h, y: gradient(h, y)) if checkpoint else gradient
+    path = descend(lambda y: step(h, y), y)
     return path.end, path
