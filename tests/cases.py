@@ -129,7 +129,7 @@ def ridge(seed=0, features=5, samples=20, objectives=3) -> Case:
 
     def upper(x, y, data):
         z, target = data
-        return 0.5 * jnp.mean((z @ y - target) ** 2, axis=1)
+        return 0.5 * jnp.mean((z @ y - target) ** 2, axis=1) + 0.05 * jnp.sum(x**2)
 
     x, y = jnp.array(0.3 * rng.normal(size=features)), jnp.zeros(features)
     hessian = lambda x: z.T @ z / samples + jnp.diag(jnp.exp(x))  # noqa: E731

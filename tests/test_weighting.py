@@ -170,7 +170,7 @@ def test_every_weighting_descends_on_every_problem(case, name):
         assert np.max(r * after) < np.max(r * before) - 1e-6
 
 
-@pytest.mark.parametrize("case", [quadratic(), quadratic(1, p=2, objectives=5), separable_quadratic(2)], ids=str)
+@pytest.mark.parametrize("case", [quadratic(), quadratic(1, p=2, objectives=5), separable_quadratic(2)])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_prox_falls_to_the_chebyshev_optimum(case, seed):
     """max_s r_s phi_s never increases, and ends at the optimum an independent solver finds."""

@@ -11,11 +11,11 @@ def message(parameter: str, rule: str, found: object, remedy: str) -> str:
     return f"`{parameter}` must {rule}; found {found}; {remedy}"
 
 
-def positive_number(parameter: str, value: Any, remedy: str, *, zero: bool = False) -> np.ndarray:
+def positive_number(parameter: str, value: Any, remedy: str, *, zero: bool = False) -> Any:
     """A finite real scalar > 0 (>= 0 with `zero`), as an array so that compiled programs take it as an argument."""
     rule = "be a number " + (">= 0" if zero else "> 0")
     if isinstance(value, jax.core.Tracer):
-        return value  # pyright: ignore[reportReturnType]
+        return value
     if isinstance(value, bool) or not isinstance(value, (int, float, np.ndarray, np.generic, jax.Array)):
         raise TypeError(message(parameter, rule, repr(value), remedy))
     array = np.asarray(value)
@@ -43,10 +43,10 @@ def flag(parameter: str, value: Any) -> bool:
 
 def positive_vector(
     parameter: str, value: Any, remedy: str, *, zero: bool = False, normalise: bool = True
-) -> np.ndarray:
+) -> Any:
     """A finite vector with entries > 0 (>= 0 and one > 0 with `zero`), scaled to sum 1 with `normalise`."""
     if isinstance(value, jax.core.Tracer):
-        return value  # pyright: ignore[reportReturnType]
+        return value
     try:
         vector = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -24,9 +24,9 @@ class Adjoint(eqx.Module):
     """How the objectives react to x through y: slopes in h (one per row), and what their computation met."""
 
     slopes: PyTree
-    dual: Float[Array, "R q"]
-    residual: Float[Array, " R"]
-    broken: Bool[Array, " R"]
+    dual: Float[Array, "B q"]
+    residual: Float[Array, " B"]
+    broken: Bool[Array, " B"]
     jvp: Int[Array, ""]
     hvp: Int[Array, ""]
 
@@ -73,7 +73,7 @@ class CG(Hypergradient):
             hp = product(p)
             curvature = _dots(p, hp)
             active = (rr > target) & ~broken
-            broken = broken | (active & ~(curvature > 0))
+            broken = broken | (active & (curvature <= 0))
             active = active & ~broken
             length = jnp.where(active, rr / jnp.where(active, curvature, 1), 0)
             v, r = v + length[:, None] * p, r - length[:, None] * hp
@@ -149,9 +149,9 @@ class Estimate(eqx.Module):
     jacobian: Float[Array, "R p"]
     weights: Float[Array, " S"] | None
     y: Array
-    dual: Float[Array, "R q"]
+    dual: Float[Array, "B q"]
     lower_residual: Float[Array, ""]
-    dual_residual: Float[Array, " R"]
+    dual_residual: Float[Array, " B"]
     counts: OracleCounts
     verdict: Verdict
 
@@ -224,6 +224,8 @@ def hypergradient(
     if not isinstance(method, Hypergradient):
         found = repr(method)
         raise TypeError(message("method", "be a hypergradient", found, "pass bp.CG(), bp.Neumann() or bp.Unrolled()"))
+    if lower is not None and not isinstance(lower, GradientDescent):
+        raise TypeError(message("lower", "be a GradientDescent", repr(lower), "pass bp.GradientDescent(step_size, steps)"))
     if isinstance(method, Unrolled) and lower is None:
         raise ValueError(
             message("lower", "be given for Unrolled", None, "pass lower=bp.GradientDescent(step_size, steps)")
@@ -241,7 +243,7 @@ def _estimate(oracles, method, lower, x, y):
     return estimate(oracles, method, lower, x, y, oracles.zero_dual(combined=False))
 
 
-def _dots(a: Float[Array, "R q"], b: Float[Array, "R q"]) -> Float[Array, " R"]:
+def _dots(a: Float[Array, "B q"], b: Float[Array, "B q"]) -> Float[Array, " B"]:
     return jnp.sum(a * b, axis=1)
 
 

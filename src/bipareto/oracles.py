@@ -1,7 +1,9 @@
 """The only autodiff: values, gradients and second-order products for all objectives at once, on flat vectors.
 
-Rows: R = S, one per objective, or R = 1 for a combination of objectives with given weights (`mix`). With H = grad_yy g,
-J v = grad_x <grad_y g, v> and b_s = grad_y f_s the hypergradient is grad phi_s = grad_x f_s - J v_s with H v_s = b_s.
+With H = grad_yy g, J v = grad_x <grad_y g, v> and b_s = grad_y f_s the hypergradient is grad phi_s = grad_x f_s - J v_s,
+where H v_s = b_s. Hypergradients are rows [R, p]: R = S, one per objective, or R = 1 for a combination of the objectives
+with given weights (`mix`). Linear systems are rows [B, q]: B = R, except that the combination of separable objectives still
+has one block per task.
 
 Derivatives in x are taken in two stages: first with respect to what the losses see (x itself, or what `prepare` made of
 it), then pulled back to x once per row.
@@ -15,7 +17,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from bipareto.layout import Layout
 from bipareto.problem import Problem, SeparableProblem, arguments, objectives
@@ -63,26 +65,26 @@ class Oracles(eqx.Module):
 
     @abc.abstractmethod
     def upper(self, h: PyTree, y: Array) -> tuple[Float[Array, " S"], Callable]:
-        """Values [S] and a function `mix or None -> (slopes in h, b [R, q])` for their gradients."""
+        """Values [S] and a function `mix or None -> (slopes in h, b [B, q])` for their gradients."""
 
     @abc.abstractmethod
-    def hessian(self, h: PyTree, y: Array) -> Callable[[Float[Array, "R q"]], Float[Array, "R q"]]:
+    def hessian(self, h: PyTree, y: Array) -> Callable[[Float[Array, "B q"]], Float[Array, "B q"]]:
         """v -> H v on all rows; linearised here once, applied as often as wanted."""
 
     @abc.abstractmethod
-    def cross(self, h: PyTree, y: Array, dual: Float[Array, "R q"]) -> PyTree:
+    def cross(self, h: PyTree, y: Array, dual: Float[Array, "B q"]) -> PyTree:
         """The slopes in h of <grad_y g, v> for every row v of `dual`."""
 
     @abc.abstractmethod
     def unroll(self, h: PyTree, y: Array, descend: Callable, checkpoint: bool) -> tuple[Any, Callable]:
-        """The path of `descend(gradient, y)` and the pull-back of its end: b [R, q] -> slopes in h."""
+        """The path of `descend(gradient, y)` and the pull-back of its end: b [B, q] -> slopes in h."""
 
     @abc.abstractmethod
     def pull_back(self, x: Float[Array, " p"], upper: PyTree, lower: PyTree, combined: bool) -> Float[Array, "R p"]:
         """Slopes in h (of both levels, one per row) -> gradients in x."""
 
     @abc.abstractmethod
-    def zero_dual(self, combined: bool) -> Float[Array, "R q"]:
+    def zero_dual(self, combined: bool) -> Float[Array, "B q"]:
         """Where the linear solves start."""
 
 
@@ -109,13 +111,19 @@ class JointOracles(Oracles):
     def lower_gradient(self, h, y):
         return jax.grad(self._lower, argnums=1)(h, y)
 
-    def upper(self, h, y):
-        def function(h, y):
-            return self.problem.upper(_seen(self, h), self.y_layout.unflatten(y), *arguments(self.problem.upper_data))
+    def _upper(self, h, y):
+        data = arguments(self.problem.upper_data)
+        return self.problem.upper(_seen(self, h), self.y_layout.unflatten(y), *data)
 
-        values, pull = jax.vjp(function, h, y)
+    def upper(self, h, y):
+        values, pull = jax.vjp(self._upper, h, y)
         rows = jnp.eye(self.objectives, dtype=values.dtype)
         return values, lambda mix: jax.vmap(pull)(rows if mix is None else mix[None].astype(values.dtype))
+
+    def suspects(self, h: PyTree, y: Array) -> Bool[Array, " S"]:
+        """Objectives with a NaN or Inf derivative: forward mode keeps them apart where reverse mode mixes them (0 * NaN)."""
+        ones = jax.tree.map(jnp.ones_like, (h, y))
+        return ~jnp.isfinite(jax.jvp(self._upper, (h, y), ones)[1])
 
     def hessian(self, h, y):
         return jax.vmap(jax.linearize(lambda y: self.lower_gradient(h, y), y)[1])

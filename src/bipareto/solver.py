@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from bipareto.errors import message, positive_number, whole_number
-from bipareto.oracles import OracleCounts, Oracles, bind
+from bipareto.oracles import JointOracles, OracleCounts, Oracles, bind
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.progress import Progress
 from bipareto.status import Status, Verdict
@@ -24,7 +24,7 @@ class State(eqx.Module):
 
     x: Float[Array, " p"]
     y: Array
-    dual: Float[Array, "R q"]
+    dual: Float[Array, "B q"]
     memory: Any
     upper: Any
 
@@ -47,7 +47,7 @@ class Record(eqx.Module):
     margin: Float[Array, ""]
     direction: Float[Array, ""]
     lower_residual: Float[Array, ""]
-    dual_residual: Float[Array, " R"]
+    dual_residual: Float[Array, " B"]
     counts: OracleCounts
 
 
@@ -228,8 +228,8 @@ class _Run:
         history = jax.tree.map(lambda *leaves: np.concatenate(leaves), *self.records)
         values, y, x = self._end(history)
         status = self.verdict.status()
-        objective = int(self.verdict.objective)
-        where = f"step {self.done}" + (f", objective {objective}" if objective >= 0 and status.failed else "")
+        objective = self._objective() if status.failed else -1
+        where = f"step {self.done}" + (f", objective {objective}" if objective >= 0 else "")
         counts = OracleCounts(*(int(np.sum(count, dtype=np.int64)) for count in history.counts))
         return Solution(
             self.oracles.x_layout.unflatten(x),
@@ -243,15 +243,32 @@ class _Run:
             self.compile_seconds,
         )
 
+    def _objective(self) -> int:
+        """The objective to blame for a failure, -1 for none or all."""
+        objective = int(self.verdict.objective)
+        slopes = (Status.NON_FINITE_UPPER_GRADIENT, Status.NON_FINITE_HYPERGRADIENT)
+        if objective < 0 and self.verdict.status() in slopes and isinstance(self.oracles, JointOracles):
+            _, y = _evaluate(self.algorithm, self.oracles, self.state.x, self.state.y)
+            suspects = np.asarray(self.oracles.suspects(self.oracles.prepare(self.state.x).upper, y))
+            return int(np.argmax(suspects)) if suspects.any() and not suspects.all() else -1
+        return objective
+
     def _end(self, history):
         """The values and variables to return: of the end, or of the last step that did not fail."""
         if self.verdict.status() is Status.COMPLETED:
             values, y = _evaluate(self.algorithm, self.oracles, self.state.x, self.state.y)
             self.verdict = self.verdict.unless(~jnp.isfinite(values), Status.NON_FINITE_VALUE)
             if not self.verdict.status().failed:
+                self.verdict = self.verdict.unless(_grew(history), Status.UPPER_OVERSHOT)
                 return values, y, self.state.x
         last = history.values[-1] if self.done else np.full(self.oracles.objectives, np.nan)
         return last, self.state.y, self.safe_x
+
+
+def _grew(history: Record) -> Array:
+    """Whether the run ran away. Finite numbers are no failure of a step, so this is judged over the whole run."""
+    heights = np.max(np.abs(history.values), axis=1)
+    return jnp.asarray(heights[-1] > 1e3 * heights[0] and history.gap[-1] > 1e3 * history.gap[0])
 
 
 _evaluate = eqx.filter_jit(lambda algorithm, oracles, x, y: algorithm.evaluate(oracles, x, y))

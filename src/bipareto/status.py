@@ -12,6 +12,7 @@ class Status(enum.Enum):
 
     COMPLETED = "all steps were taken; solve again from the result with more steps if the gap is still too large"
     STATIONARY = "the stationarity gap fell below `tolerance`"
+    UPPER_OVERSHOT = "the objectives and the gap grew a thousandfold: the upper steps overshoot; lower `step_size`"
     LOWER_OVERSHOT = "the lower-level steps grew instead of settling; lower `lower_step_size` (it must be below 2/L)"
     NOT_STRONGLY_CONVEX = (
         "conjugate gradients met a direction of curvature <= 0: the lower level is not strongly convex at this point; "
@@ -47,8 +48,13 @@ class Verdict(eqx.Module):
         return Verdict(jnp.int32(0), jnp.int32(-1))
 
     def unless(self, bad: Bool[Array, ""] | Bool[Array, " S"], status: Status) -> "Verdict":
-        """Keep an earlier verdict; otherwise `status` if anything is bad, naming the first bad row of a vector."""
-        first = jnp.argmax(bad).astype(jnp.int32) if bad.ndim else jnp.int32(-1)
+        """Keep an earlier verdict; otherwise `status` if anything is bad, naming the first bad row of a vector.
+
+        Where all of several rows are bad no single objective is to blame: they share the cause, or reverse-mode autodiff
+        carried one row's NaN into the others (0 * NaN).
+        """
+        shared = jnp.all(bad) if bad.size > 1 else jnp.bool_(bad.ndim == 0)
+        first = jnp.where(shared, -1, jnp.argmax(bad)).astype(jnp.int32)
         here = jnp.any(bad) & (self.code == 0)
         return Verdict(jnp.where(here, jnp.int32(status.code), self.code), jnp.where(here, first, self.objective))
 

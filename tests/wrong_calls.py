@@ -1,0 +1,170 @@
+"""Calls that must be refused, run as a user runs them: without the tests' type checker, which would refuse them first.
+
+As a script: make every call, print {name: [exception type, message]} as JSON.
+"""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import bipareto as bp
+
+X, Y = jnp.ones(2), jnp.ones(3)
+
+
+def upper(x, y):
+    return jnp.stack([jnp.sum(y**2) + jnp.sum(x**2), jnp.sum((y - 1) ** 2)])
+
+
+def lower(x, y):
+    return jnp.sum((y - jnp.sum(x)) ** 2)
+
+
+PROBLEM = bp.Problem(upper, lower)
+R = [0.5, 0.5]
+
+
+def one_upper(x, y, data):
+    return jnp.sum((y - data) ** 2)
+
+
+def one_lower(x, y, data):
+    return jnp.sum((y - jnp.sum(x) * data) ** 2)
+
+
+def separable(**changes):
+    settings = {"upper": one_upper, "lower": one_lower, "tasks": 2, "upper_data": jnp.ones((2, 3)), "lower_data": jnp.ones((2, 3))}
+    return bp.SeparableProblem(**{**settings, **changes})
+
+
+def solve(problem=PROBLEM, algorithm=None, x0=X, y0=Y, **options):
+    return bp.solve(problem, bp.mgda() if algorithm is None else algorithm, x0, y0, **{"steps": 2, **options})
+
+
+WRONG = {
+    # preferences, weights
+    "zero in the preference": (lambda: bp.wc_mhgd([0.5, 0.0]), "`preference` must be strictly positive; found preference[1] = 0.0"),
+    "negative preference": (lambda: bp.wc_mhgd([-0.5, 1.5]), "found preference[0] = -0.5"),
+    "NaN preference": (lambda: bp.wc_mhgd([0.5, np.nan]), "found preference[1] = nan"),
+    "infinite preference": (lambda: bp.wc_mhgd([np.inf, 1.0]), "found preference[0] = inf"),
+    "empty preference": (lambda: bp.wc_mhgd([]), "`preference` must be a vector [S]; found shape (0,)"),
+    "matrix preference": (lambda: bp.wc_mhgd(np.ones((2, 2))), "found shape (2, 2)"),
+    "scalar preference": (lambda: bp.wc_mhgd(0.5), "found shape ()"),
+    "text preference": (lambda: bp.wc_mhgd("first"), "`preference` must be a vector of numbers; found 'first'"),
+    "preference of the wrong length": (lambda: solve(algorithm=bp.wc_mhgd([0.2, 0.3, 0.5])), "found 3 entries for 2 objectives"),
+    "weights of the wrong length": (lambda: solve(algorithm=bp.linear([1.0])), "`weights` must have one entry per objective"),
+    "all weights zero": (lambda: bp.linear([0.0, 0.0]), "`weights` must be finite, >= 0 and not all zero"),
+    "smooth preference of the wrong length": (
+        lambda: solve(algorithm=bp.HypergradientDescent(bp.GradientDescent(), bp.CG(), bp.SmoothChebyshev([1.0]), 0.1)),
+        "found 1 entries for 2 objectives",
+    ),
+    "temperature": (lambda: bp.SmoothChebyshev(R, temperature=0.0), "`temperature` must be a number > 0; found 0.0"),
+    "peak too large": (lambda: bp.preferences.focused(5, 1.0), "`peak` must lie in [1/5, 1); found 1.0"),
+    "peak too small": (lambda: bp.preferences.focused(2, 0.3), "`peak` must lie in [1/2, 1); found 0.3"),
+    "one focused objective": (lambda: bp.preferences.focused(1), "`objectives` must be an integer >= 2; found 1"),
+    # u and the reference point
+    "unknown u": (lambda: bp.wc_mhgd(R, u="proximal"), "`u` must be \"prox\", \"certified\" or a number; found 'proximal'"),
+    "negative u": (lambda: bp.wc_mhgd(R, u=-1.0), "`u` must be a number >= 0; found -1.0"),
+    "NaN u": (lambda: bp.wc_mhgd(R, u=np.nan), "`u` must be a number >= 0; found nan"),
+    "boolean u": (lambda: bp.wc_mhgd(R, u=True), "`u` must be a number >= 0; found True"),
+    "prox without a step": (lambda: bp.WeightedChebyshev(R), '`step_size` must be given for u = "prox"'),
+    "prox with adam": (lambda: bp.wc_mhgd(R, optax.adam(0.1)), '`step_size` must be a float or a schedule for u = "prox"'),
+    "reference of the wrong length": (lambda: bp.wc_mhgd(R, reference=[0.0, 0.0, 0.0]), "`reference` must be a number or a vector of 2"),
+    "NaN reference": (lambda: bp.wc_mhgd(R, reference=np.nan), "`reference` must be finite"),
+    "text reference": (lambda: bp.wc_mhgd(R, reference="ideal"), "`reference` must be a number or a vector [S]"),
+    # steps and step sizes
+    "zero step": (lambda: bp.mgda(0.0), "`step_size` must be a number > 0; found 0.0"),
+    "negative step": (lambda: bp.mgda(-0.1), "`step_size` must be a number > 0; found -0.1"),
+    "infinite step": (lambda: bp.mgda(np.inf), "`step_size` must be a number > 0; found inf"),
+    "text step": (lambda: bp.mgda("large"), "`step_size` must be a number > 0; found 'large'"),
+    "step per variable": (lambda: bp.mgda(np.ones(3)), "`step_size` must be a number > 0; found an array of shape (3,)"),
+    "schedule of two": (lambda: bp.mgda(lambda a, b: a), "`step_size` must map a step count to a number"),
+    "schedule to vector": (lambda: bp.mgda(lambda k: jnp.ones(2) * k), "`step_size` must map a step count to a number"),
+    "negative lower step": (lambda: bp.mgda(lower_step_size=-1.0), "`lower_step_size` must be a number > 0; found -1.0"),
+    "no lower steps": (lambda: bp.mgda(lower_steps=0), "`lower_steps` must be an integer >= 1; found 0"),
+    "fractional lower steps": (lambda: bp.mgda(lower_steps=2.5), "`lower_steps` must be an integer >= 1; found 2.5"),
+    "negative steps": (lambda: solve(steps=-5), "`steps` must be an integer >= 1; found -5"),
+    "float steps": (lambda: solve(steps=1e3), "`steps` must be an integer >= 1; found 1000.0"),
+    "negative tolerance": (lambda: solve(tolerance=-1e-3), "`tolerance` must be a number > 0; found -0.001"),
+    # hypergradients
+    "no CG steps": (lambda: bp.CG(0), "`steps of CG` must be an integer >= 1; found 0"),
+    "CG tolerance": (lambda: bp.CG(5, tolerance=0.0), "`tolerance of CG` must be a number > 0; found 0.0"),
+    "warm start": (lambda: bp.CG(5, warm_start="yes"), "`warm_start` must be True or False; found 'yes'"),
+    "no Neumann terms": (lambda: bp.Neumann(0), "`terms of Neumann` must be an integer >= 1; found 0"),
+    "Neumann step": (lambda: bp.Neumann(3, step_size=-1.0), "`step_size of Neumann` must be a number > 0; found -1.0"),
+    "checkpoint": (lambda: bp.Unrolled(checkpoint=8), "`checkpoint` must be True or False; found 8"),
+    "hypergradient by name": (lambda: bp.mgda(hypergradient="cg"), "`hypergradient` must be a Hypergradient; found 'cg'"),
+    "hypergradient class": (lambda: bp.mgda(hypergradient=bp.CG), "`hypergradient` must be a Hypergradient"),
+    "method by name": (lambda: bp.hypergradient(PROBLEM, X, Y, "cg"), "`method` must be a hypergradient; found 'cg'"),
+    "unrolled without steps": (lambda: bp.hypergradient(PROBLEM, X, Y, bp.Unrolled()), "`lower` must be given for Unrolled"),
+    "lower of another kind": (lambda: bp.hypergradient(PROBLEM, X, Y, lower=0.1), "`lower` must be a GradientDescent; found 0.1"),
+    "weighting by name": (
+        lambda: bp.HypergradientDescent(bp.GradientDescent(), bp.CG(), "mgda", 0.1),
+        "`weighting` must be a Weighting; found 'mgda'",
+    ),
+    # problems and their functions
+    "upper is no function": (lambda: bp.Problem(3.0, lower), "`upper` must be a function; found 3.0"),
+    "lower is no function": (lambda: bp.Problem(upper, None), "`lower` must be a function; found None"),
+    "prepare is no function": (lambda: bp.Problem(upper, lower, prepare=1), "`prepare` must be a function; found 1"),
+    "scalar upper": (lambda: solve(bp.Problem(lower, lower)), "`upper` must return a vector [S]; found shape ()"),
+    "matrix upper": (lambda: solve(bp.Problem(lambda x, y: jnp.ones((2, 2)) * y[0], lower)), "found shape (2, 2)"),
+    "list upper": (lambda: solve(bp.Problem(lambda x, y: [y[0], y[1]], lower)), "`upper` must return a vector [S]; found a list"),
+    "integer upper": (lambda: solve(bp.Problem(lambda x, y: jnp.arange(2), lower)), "found dtype int"),
+    "vector lower": (lambda: solve(bp.Problem(upper, lambda x, y: y)), "`lower` must return a scalar; found shape (3,)"),
+    "lower without y": (lambda: solve(bp.Problem(upper, lambda x: x)), "`lower` must accept 2 arguments"),
+    "data not taken": (lambda: solve(bp.Problem(upper, lower, jnp.ones(3))), "`upper` must accept 3 arguments"),
+    "data of text": (lambda: bp.Problem(upper, lower, ["a", "b"]), "`upper_data` must be a pytree of arrays"),
+    "shapes that do not fit": (lambda: solve(bp.Problem(upper, lambda x, y: jnp.sum(y @ x))), "`lower` must accept 2 arguments"),
+    "integer preparation": (
+        lambda: solve(bp.Problem(upper, lower, prepare=lambda x: jnp.arange(2))),
+        "`prepare` must return floating-point arrays",
+    ),
+    "not a problem": (lambda: solve((upper, lower)), "`problem` must be a Problem or SeparableProblem"),
+    "not an algorithm": (lambda: solve(algorithm="wc_mhgd"), "`algorithm` must be an algorithm; found 'wc_mhgd'"),
+    # separable problems
+    "no tasks": (lambda: separable(tasks=0), "`tasks` must be an integer >= 1; found 0"),
+    "tasks that differ from the data": (lambda: separable(tasks=3), "`upper_data` must have tasks = 3 entries along its task axis"),
+    "axis out of range": (lambda: separable(upper_axes=2), "found an array of shape (2, 3) with axis 2"),
+    "axes of the wrong structure": (lambda: separable(lower_axes=(0, None)), "`lower_axes` must be a prefix of `lower_data`"),
+    "axis by name": (lambda: separable(upper_axes="tasks"), "`upper_axes` must hold integers and None; found 'tasks'"),
+    "y without a task axis": (lambda: solve(separable(), y0=Y), "`y0` must have a leading axis of tasks = 2; found shape (3,)"),
+    "vector objective of one task": (
+        lambda: solve(separable(upper=lambda x, y, data: y), y0=jnp.ones((2, 3))),
+        "`upper` must return a scalar (one task's objective); found shape (3,)",
+    ),
+    # variables
+    "integer x": (lambda: solve(x0=jnp.arange(2)), "`x0` must be a floating-point array; found dtype int"),
+    "complex x": (lambda: solve(x0=1j * X), "`x0` must be a floating-point array; found dtype complex"),
+    "integer leaf of y": (lambda: solve(y0={"w": Y, "n": jnp.arange(2)}), "`y0['n']` must be a floating-point array"),
+    "number as x": (lambda: solve(x0=1.0), "`x0` must hold at least one floating-point array; found a tree of ['float']"),
+    "empty x": (lambda: solve(x0={}), "`x0` must hold at least one floating-point array"),
+    "NaN in x": (lambda: solve(x0=X * np.nan), "`x0` must be finite; found NaN or Inf"),
+    "Inf in y": (lambda: solve(y0=Y * np.inf), "`y0` must be finite; found NaN or Inf"),
+    # the quadratic program
+    "gram not square": (lambda: bp.simplex_qp(jnp.ones((3, 2))), "`gram` must be a square [S, S] matrix; found shape (3, 2)"),
+    "linear of the wrong length": (lambda: bp.simplex_qp(jnp.eye(3), jnp.ones(2)), "`linear` must "),
+}
+
+
+def refuse(*args, **kwargs):
+    raise AssertionError("compute started")
+
+
+def outcome(call):
+    try:
+        call()
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return "", "no error"
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.modules["bipareto.solver"].__dict__["advance"] = refuse
+    sys.modules["bipareto.hypergradient"].__dict__["_estimate"] = refuse
+    jax.config.update("jax_enable_x64", True)
+    print(json.dumps({name: outcome(call) for name, (call, _) in WRONG.items()}))
