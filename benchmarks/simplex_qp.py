@@ -1,9 +1,5 @@
 """Time of one `simplex_qp` inside a compiled program, by number of objectives and kind of problem.
 
-Run on one core, in float64:
-
-    JAX_ENABLE_X64=1 XLA_FLAGS=--xla_cpu_multi_thread_eigen=false taskset -c 0 python benchmarks/simplex_qp.py
-
 Each figure is the median over problems and repetitions of a loop of solves, each of which depends on the one before,
 divided by their number. Steps are the median number of pivots.
 """
@@ -64,30 +60,41 @@ def steps_needed(gram, linear):
     ).steps
 
 
-def main():
-    print(f"{jax.devices()[0].platform}, {jnp.zeros(()).dtype}; microseconds per solve (steps)")
+def timed(run, family, size, solves):
+    """Microseconds and steps of one solve: medians over problems and repetitions."""
+    rng, times, steps = np.random.default_rng(size), [], []
+    for _ in range(PROBLEMS):
+        jacobian, linear = family(rng, size)
+        problem = jnp.asarray(jacobian @ jacobian.T), jnp.asarray(linear)
+        steps.append(int(steps_needed(*problem)))
+        run(*problem).block_until_ready()
+        for _ in range(REPETITIONS):
+            begin = time.perf_counter()
+            run(*problem).block_until_ready()
+            times.append((time.perf_counter() - begin) / solves)
+    return 1e6 * float(np.median(times)), int(np.median(steps))
+
+
+def run() -> dict:
+    print("microseconds per solve in float64 (steps)")
     print(f"{'S':>4} {'compile':>8} " + " ".join(f"{family.__name__:>18}" for family in FAMILIES))
-    for size, solves in SOLVES.items():
-        example = jnp.eye(size), jnp.zeros(size)
-        begin = time.perf_counter()
-        jax.jit(simplex.simplex_qp).lower(*example).compile()
-        compile_time = time.perf_counter() - begin
-        run = jax.jit(chained, static_argnums=2).lower(*example, solves).compile()
-        cells = []
-        for family in FAMILIES:
-            rng, times, steps = np.random.default_rng(size), [], []
-            for _ in range(PROBLEMS):
-                jacobian, linear = family(rng, size)
-                problem = jnp.asarray(jacobian @ jacobian.T), jnp.asarray(linear)
-                steps.append(int(steps_needed(*problem)))
-                run(*problem).block_until_ready()
-                for _ in range(REPETITIONS):
-                    begin = time.perf_counter()
-                    run(*problem).block_until_ready()
-                    times.append((time.perf_counter() - begin) / solves)
-            cells.append(f"{1e6 * np.median(times):>11.1f} {f'({np.median(steps):.0f})':>6}")
-        print(f"{size:>4} {compile_time:>6.2f} s " + " ".join(cells), flush=True)
+    table = {}
+    with jax.enable_x64(True):
+        for size, solves in SOLVES.items():
+            example = jnp.eye(size), jnp.zeros(size)
+            begin = time.perf_counter()
+            jax.jit(simplex.simplex_qp).lower(*example).compile()
+            compile_time = time.perf_counter() - begin
+            program = jax.jit(chained, static_argnums=2).lower(*example, solves).compile()
+            cells = {family.__name__: timed(program, family, size, solves) for family in FAMILIES}
+            table[size] = {
+                "compile_seconds": compile_time,
+                "microseconds": {name: cell[0] for name, cell in cells.items()},
+            }
+            row = " ".join(f"{time:>11.1f} {f'({steps})':>6}" for time, steps in cells.values())
+            print(f"{size:>4} {compile_time:>6.2f} s {row}", flush=True)
+    return table
 
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -109,9 +109,7 @@ def separable_quadratic(seed=0, p=4, q=3, objectives=5) -> Case:
     def upper(x, y, target):
         return 0.5 * jnp.sum((y - target) ** 2) + 0.05 * jnp.sum(x**2)
 
-    problem = bp.SeparableProblem(
-        upper, lower, objectives, upper_data=t, lower_data=(a, b, c), lower_axes=(0, 0, None)
-    )
+    problem = bp.SeparableProblem(upper, lower, objectives, upper_data=t, lower_data=(a, b, c), lower_axes=(0, 0, None))
     x, y = jnp.array(rng.normal(size=p)), jnp.array(rng.normal(size=(objectives, q)))
     solution = lambda x: jax.vmap(lambda a, b: jnp.linalg.solve(a, b @ x + c))(a, b)  # noqa: E731
     return Case("separable quadratic", problem, x, y, solution, 2.0 / objectives, 0.5 / objectives)

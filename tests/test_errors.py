@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import quadratic
-from wrong_calls import WRONG
 
 import bipareto as bp
+from cases import quadratic
+from wrong_calls import WRONG
 
 CASE = quadratic(objectives=2)
 

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import quadratic, separable_quadratic
 
 import bipareto as bp
+from cases import quadratic, separable_quadratic
 
 CASE = quadratic()
 UPPER, LOWER = CASE.problem.upper, CASE.problem.lower

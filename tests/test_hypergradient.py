@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import CASES, NAMES, as_joint, logistic, network, quadratic, separable_quadratic
 from jax.flatten_util import ravel_pytree
 
 import bipareto as bp
+from cases import CASES, NAMES, as_joint, logistic, network, quadratic, separable_quadratic
 
 ESTIMATORS = {
     "CG": lambda case: (bp.CG(steps=40), None),
@@ -15,7 +15,10 @@ ESTIMATORS = {
     "CG tolerance": lambda case: (bp.CG(steps=400, tolerance=1e-13), None),
     "CG after lower steps": lambda case: (bp.CG(steps=40), case.lower),
     "Neumann": lambda case: (bp.Neumann(case.lower.steps, step_size=1 / case.smoothness), None),
-    "Neumann after lower steps": lambda case: (bp.Neumann(case.lower.steps, step_size=0.9 / case.smoothness), case.lower),
+    "Neumann after lower steps": lambda case: (
+        bp.Neumann(case.lower.steps, step_size=0.9 / case.smoothness),
+        case.lower,
+    ),
 }
 
 
@@ -172,7 +175,9 @@ def test_prepared_equals_unprepared():
 def test_preparation_without_data_serves_both_levels():
     case = quadratic()
     upper, lower = case.problem.upper, case.problem.lower
-    problem = bp.Problem(lambda h, y: upper(h["x"] - 1, y), lambda h, y: lower(h["x"] - 1, y), prepare=lambda x: {"x": x + 1})
+    problem = bp.Problem(
+        lambda h, y: upper(h["x"] - 1, y), lambda h, y: lower(h["x"] - 1, y), prepare=lambda x: {"x": x + 1}
+    )
     _, found = bp.hypergradient(problem, case.x, case.solution(case.x), bp.CG(20))
     np.testing.assert_allclose(found, case.jacobian(case.x), rtol=0, atol=1e-10)
 

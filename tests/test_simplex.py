@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
+from bipareto import simplex
 from bipareto.simplex import duality_gap, simplex_qp
 
 SIZES = {1: 40, 2: 250, 3: 200, 5: 250, 9: 150, 17: 80, 40: 30, 100: 10}
@@ -119,10 +120,14 @@ def near_stationary_and_singular(rng, count, size):
     return grams(rows), np.zeros((count, size))
 
 
-def ill_conditioned(rng, count, size):
+def ill_conditioned(rng, count, size, digits=6):
     """Condition numbers up to 1e12, with the whole basis needed."""
-    rows = rng.normal(size=(count, size, size + 2)) * np.logspace(0, -6, size + 2)
+    rows = rng.normal(size=(count, size, size + 2)) * np.logspace(0, -digits, size + 2)
     return grams(centred(rng, rows)), np.zeros((count, size))
+
+
+def numerically_singular(rng, count, size):
+    return ill_conditioned(rng, count, size, digits=9)
 
 
 def huge_linear(rng, count, size):
@@ -168,6 +173,7 @@ FAMILIES = [
     near_stationary,
     near_stationary_and_singular,
     ill_conditioned,
+    numerically_singular,
     huge_linear,
     tied_linear,
     small_linear,
@@ -219,6 +225,54 @@ def test_promise_float32(family):
         assert np.all(gap <= 1e-5 * scale), (size, np.max(gap / scale))
 
 
+@jax.jit
+@jax.vmap
+def one_round(gram, linear):
+    problem = simplex._normalised(gram, linear)
+    start = simplex._restarted(problem, simplex._started(problem))
+    most = 10 * linear.size + 40
+    state = jax.lax.while_loop(lambda s: s.running & (s.steps < most), lambda s: simplex._step(problem, s), start)
+    return problem, state
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_round_ends_by_itself(dtype):
+    for family in (ill_conditioned, numerically_singular, spread_scales, lattice, near_stationary_and_singular):
+        gram, linear = (array.astype(dtype) for array in family(np.random.default_rng(5), SIZES[17], 17))
+        _, state = one_round(gram, linear)
+        assert not np.any(state.running), family.__name__
+
+
+def test_pivots_keep_the_inverse_of_the_basis():
+    for family in (well_conditioned, correlated, zero_linear, duplicated, lattice):
+        (system, _, _), state = one_round(*family(np.random.default_rng(6), SIZES[17], 17))
+        inside = state.basis[:, :, None] & state.basis[:, None, :]
+        product = np.where(inside, state.inverse @ system, 0)
+        np.testing.assert_allclose(product, inside * np.eye(18), rtol=0, atol=1e-10, err_msg=family.__name__)
+        assert not np.any(state.point[~state.basis]), family.__name__
+
+
+def test_the_last_of_a_basis_is_replaced():
+    problem = simplex._normalised(jnp.eye(3), jnp.array([-1000.0, 0, 0]))
+    point = jnp.array([0.4, 0.3, 0.3, 0])
+    state = simplex._started(problem)._replace(point=point, residual=problem.target - problem.system @ point)
+    state = simplex._step(problem, simplex._restarted(problem, state))
+    np.testing.assert_array_equal(state.basis, [False, True, False, True])
+    np.testing.assert_allclose(state.point[:-1], [0, 0.7, 0.3], rtol=0, atol=1e-15)
+    inside = np.ix_([1, 3], [1, 3])
+    np.testing.assert_allclose(state.inverse[inside] @ problem.system[inside], np.eye(2), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("factor", [1, 1e-12])
+def test_further_rounds_repair_what_pivots_have_lost(factor):
+    gram, linear = ill_conditioned(np.random.default_rng(7), SIZES[100], 100)
+    gram = factor * gram
+    once, _, scale = judged(gram, linear, one_round(gram, linear)[1].best)
+    assert np.max(once / scale) > 3e-14
+    gap, _, scale = judged(gram, linear, solve_each(gram, linear))
+    assert np.max(gap / scale) <= 2e-14
+
+
 def value(gram, linear, weights):
     """Up to max(linear), which is the same for all weights, and may drown what differs."""
     weights = np.asarray(weights)
@@ -247,9 +301,7 @@ def best_over_supports(gram, linear):
     return best
 
 
-@pytest.mark.parametrize(
-    "family", [well_conditioned, correlated, singular, in_the_plane, duplicated, lattice, tied_linear]
-)
+@pytest.mark.parametrize("family", [well_conditioned, correlated, singular, in_the_plane, duplicated, lattice, tied_linear])
 @pytest.mark.parametrize("size", [2, 4, 6])
 def test_value_agrees_with_all_supports(family, size):
     gram, linear = family(np.random.default_rng([size, 1]), 12, size)
@@ -368,7 +420,7 @@ def test_pinned_gap():
     gram, lam = jnp.diag(jnp.array([1.0, 2.0])), jnp.array([0.5, 0.5])
     assert float(duality_gap(gram, None, lam)) == 0.5  # ∇ = (1, 2), λ'∇ = 1.5
     assert float(duality_gap(gram, jnp.array([0.0, 4.0]), lam)) == 1.5  # ∇ = (1, −2)
-    assert float(duality_gap(gram, jnp.array([1e15, 1e15 + 4]), lam)) == 1.5
+    assert float(duality_gap(gram, jnp.array([1e17, 1e17 + 16]), lam)) == 7.5  # ∇ = (1, −14), up to a constant
     assert float(jax.jit(duality_gap)(gram, None, jnp.array([2 / 3, 1 / 3]))) < 1e-15
 
 
@@ -377,6 +429,15 @@ def test_badly_scaled_objectives_are_solved_at_their_own_scale():
     lengths = np.array([1e-5, 2e-5, 1e5])
     weights = np.asarray(solve(jnp.diag(lengths**2), jnp.zeros(3)))
     np.testing.assert_allclose(weights, lengths**-2 / (lengths**-2).sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "factor"), [(np.float32, 1e30), (np.float32, 1e-30), (float, 1e250), (float, 1e-250)])
+def test_extreme_scales(dtype, factor):
+    gram, linear = (array.astype(dtype) for array in correlated(np.random.default_rng(8), SIZES[5], 5))
+    weights = np.asarray(solve_each(gram * dtype(factor), linear * dtype(factor)))
+    check_simplex(weights)
+    gap, _, scale = judged(gram, linear, weights)
+    assert np.all(gap <= 16 * np.finfo(dtype).eps * scale)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from cases import CASES, NAMES, as_joint, quadratic, ridge, separable_quadratic
 
 import bipareto as bp
 from bipareto import solver
 from bipareto.oracles import bind
+from cases import CASES, NAMES, as_joint, logistic, quadratic, ridge, separable_quadratic
 
 R3 = np.array([0.5, 0.3, 0.2])
 
@@ -48,7 +48,12 @@ def test_oracle_counts(name):
     assert run(case, bp.wc_mhgd(R3, 0.01, 0.1, D, hypergradient), K).oracles == expected(3)
     # One combined system, so one product per step where S were needed; gradients of all objectives all the same.
     grad_upper, grad_lower, jvp, hvp = expected(3)
-    assert run(case, bp.linear(R3, 0.01, 0.1, D, hypergradient), K).oracles == (grad_upper, grad_lower, jvp // 3, hvp // 3)
+    assert run(case, bp.linear(R3, 0.01, 0.1, D, hypergradient), K).oracles == (
+        grad_upper,
+        grad_lower,
+        jvp // 3,
+        hvp // 3,
+    )
 
 
 @pytest.mark.parametrize("objectives", [1, 2, 10])
@@ -91,7 +96,11 @@ def test_one_objective_is_approximate_implicit_differentiation(recipe):
     """With warm-started duals: two CG steps per upper step would be far off from a cold start."""
     case = quadratic(objectives=1)
     settings = (0.1, 0.3, 4, bp.CG(2))
-    algorithm = {"wc_mhgd": bp.wc_mhgd([1.0], *settings), "mgda": bp.mgda(*settings), "linear": bp.linear([1.0], *settings)}
+    algorithm = {
+        "wc_mhgd": bp.wc_mhgd([1.0], *settings),
+        "mgda": bp.mgda(*settings),
+        "linear": bp.linear([1.0], *settings),
+    }
     expected, _ = hand_written_aid(case, 0.3, 0.1, 4, 2, 12)
     np.testing.assert_allclose(run(case, algorithm[recipe], 12).x, expected, rtol=0, atol=1e-12)
     cold = run(case, bp.mgda(0.1, 0.3, 4, bp.CG(2, warm_start=False)), 12).x
@@ -188,7 +197,11 @@ def test_a_second_run_compiles_nothing():
 def test_separable_run_equals_the_joint_run():
     case = separable_quadratic()
     r = bp.preferences.focused(5, 0.6)[1]
-    for algorithm in (bp.wc_mhgd(r, 0.1, 1.0, 8, bp.CG(2)), bp.linear(r, 0.1, 1.0, 8, bp.CG(2)), bp.mgda(0.1, 1.0, 8, bp.Unrolled())):
+    for algorithm in (
+        bp.wc_mhgd(r, 0.1, 1.0, 8, bp.CG(2)),
+        bp.linear(r, 0.1, 1.0, 8, bp.CG(2)),
+        bp.mgda(0.1, 1.0, 8, bp.Unrolled()),
+    ):
         a = run(case, algorithm, 15)
         b = bp.solve(as_joint(case.problem), algorithm, case.x, case.y, 15)
         if isinstance(algorithm.weighting, bp.Linear):  # truncated CG on blocks and on their sum take different scalars
@@ -263,9 +276,29 @@ def test_progress_is_shown_where_asked(capsys):
 
 def test_single_precision_runs_stay_single():
     case = ridge()
-    single = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), (case.x, case.y, case.problem.upper_data, case.problem.lower_data))
+    single = jax.tree.map(
+        lambda leaf: leaf.astype(jnp.float32), (case.x, case.y, case.problem.upper_data, case.problem.lower_data)
+    )
     problem = bp.Problem(case.problem.upper, case.problem.lower, single[2], single[3])
     algorithm = bp.wc_mhgd(R3, 0.1, 0.2, 30, bp.CG(8))
     a, b = bp.solve(problem, algorithm, single[0], single[1], 50), run(case, algorithm, 50)
     assert {leaf.dtype for leaf in (a.x, a.y, a.values, a.history.gram, a.history.weights)} == {np.dtype(np.float32)}
     np.testing.assert_allclose(a.values, b.values, rtol=2e-4)
+
+
+def temporary_bytes(hypergradient, lower_steps):
+    case = logistic(samples=200, features=10)
+    algorithm = bp.mgda(0.1, 0.1, lower_steps, hypergradient)
+    oracles, state = solver.start(case.problem, algorithm, case.x, case.y)
+    compiled = solver.advance.lower(algorithm, oracles, state, None, jnp.int32(1), 8).compile()
+    return compiled.compiled.memory_analysis().temp_size_in_bytes
+
+
+@pytest.mark.parametrize("hypergradient", [bp.CG(5), bp.Neumann(5, 0.1)], ids=["CG", "Neumann"])
+def test_memory_does_not_grow_with_the_lower_steps(hypergradient):
+    assert temporary_bytes(hypergradient, 10) == temporary_bytes(hypergradient, 1000)
+
+
+def test_memory_of_unrolling_grows_less_with_checkpoints():
+    growth = {c: temporary_bytes(bp.Unrolled(c), 1000) - temporary_bytes(bp.Unrolled(c), 10) for c in (False, True)}
+    assert growth[False] > 5 * growth[True] > 0

@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.optimize
-from cases import CASES, NAMES, chebyshev_optimum, quadratic, separable_quadratic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bipareto as bp
 from bipareto.weighting import descent_margin
+from cases import CASES, NAMES, chebyshev_optimum, quadratic, separable_quadratic
 
 SIZE = 4
 weights_of = jax.jit(lambda weighting, values, gram: weighting(values, gram, weighting.init())[0])

@@ -36,7 +36,13 @@ def one_lower(x, y, data):
 
 
 def separable(**changes):
-    settings = {"upper": one_upper, "lower": one_lower, "tasks": 2, "upper_data": jnp.ones((2, 3)), "lower_data": jnp.ones((2, 3))}
+    settings = {
+        "upper": one_upper,
+        "lower": one_lower,
+        "tasks": 2,
+        "upper_data": jnp.ones((2, 3)),
+        "lower_data": jnp.ones((2, 3)),
+    }
     return bp.SeparableProblem(**{**settings, **changes})
 
 
@@ -46,7 +52,10 @@ def solve(problem=PROBLEM, algorithm=None, x0=X, y0=Y, **options):
 
 WRONG = {
     # preferences, weights
-    "zero in the preference": (lambda: bp.wc_mhgd([0.5, 0.0]), "`preference` must be strictly positive; found preference[1] = 0.0"),
+    "zero in the preference": (
+        lambda: bp.wc_mhgd([0.5, 0.0]),
+        "`preference` must be strictly positive; found preference[1] = 0.0",
+    ),
     "negative preference": (lambda: bp.wc_mhgd([-0.5, 1.5]), "found preference[0] = -0.5"),
     "NaN preference": (lambda: bp.wc_mhgd([0.5, np.nan]), "found preference[1] = nan"),
     "infinite preference": (lambda: bp.wc_mhgd([np.inf, 1.0]), "found preference[0] = inf"),
@@ -54,8 +63,14 @@ WRONG = {
     "matrix preference": (lambda: bp.wc_mhgd(np.ones((2, 2))), "found shape (2, 2)"),
     "scalar preference": (lambda: bp.wc_mhgd(0.5), "found shape ()"),
     "text preference": (lambda: bp.wc_mhgd("first"), "`preference` must be a vector of numbers; found 'first'"),
-    "preference of the wrong length": (lambda: solve(algorithm=bp.wc_mhgd([0.2, 0.3, 0.5])), "found 3 entries for 2 objectives"),
-    "weights of the wrong length": (lambda: solve(algorithm=bp.linear([1.0])), "`weights` must have one entry per objective"),
+    "preference of the wrong length": (
+        lambda: solve(algorithm=bp.wc_mhgd([0.2, 0.3, 0.5])),
+        "found 3 entries for 2 objectives",
+    ),
+    "weights of the wrong length": (
+        lambda: solve(algorithm=bp.linear([1.0])),
+        "`weights` must have one entry per objective",
+    ),
     "all weights zero": (lambda: bp.linear([0.0, 0.0]), "`weights` must be finite, >= 0 and not all zero"),
     "smooth preference of the wrong length": (
         lambda: solve(algorithm=bp.HypergradientDescent(bp.GradientDescent(), bp.CG(), bp.SmoothChebyshev([1.0]), 0.1)),
@@ -66,13 +81,22 @@ WRONG = {
     "peak too small": (lambda: bp.preferences.focused(2, 0.3), "`peak` must lie in [1/2, 1); found 0.3"),
     "one focused objective": (lambda: bp.preferences.focused(1), "`objectives` must be an integer >= 2; found 1"),
     # u and the reference point
-    "unknown u": (lambda: bp.wc_mhgd(R, u="proximal"), "`u` must be \"prox\", \"certified\" or a number; found 'proximal'"),
+    "unknown u": (
+        lambda: bp.wc_mhgd(R, u="proximal"),
+        '`u` must be "prox", "certified" or a number; found \'proximal\'',
+    ),
     "negative u": (lambda: bp.wc_mhgd(R, u=-1.0), "`u` must be a number >= 0; found -1.0"),
     "NaN u": (lambda: bp.wc_mhgd(R, u=np.nan), "`u` must be a number >= 0; found nan"),
     "boolean u": (lambda: bp.wc_mhgd(R, u=True), "`u` must be a number >= 0; found True"),
     "prox without a step": (lambda: bp.WeightedChebyshev(R), '`step_size` must be given for u = "prox"'),
-    "prox with adam": (lambda: bp.wc_mhgd(R, optax.adam(0.1)), '`step_size` must be a float or a schedule for u = "prox"'),
-    "reference of the wrong length": (lambda: bp.wc_mhgd(R, reference=[0.0, 0.0, 0.0]), "`reference` must be a number or a vector of 2"),
+    "prox with adam": (
+        lambda: bp.wc_mhgd(R, optax.adam(0.1)),
+        '`step_size` must be a float or a schedule for u = "prox"',
+    ),
+    "reference of the wrong length": (
+        lambda: bp.wc_mhgd(R, reference=[0.0, 0.0, 0.0]),
+        "`reference` must be a number or a vector of 2",
+    ),
     "NaN reference": (lambda: bp.wc_mhgd(R, reference=np.nan), "`reference` must be finite"),
     "text reference": (lambda: bp.wc_mhgd(R, reference="ideal"), "`reference` must be a number or a vector [S]"),
     # steps and step sizes
@@ -80,10 +104,16 @@ WRONG = {
     "negative step": (lambda: bp.mgda(-0.1), "`step_size` must be a number > 0; found -0.1"),
     "infinite step": (lambda: bp.mgda(np.inf), "`step_size` must be a number > 0; found inf"),
     "text step": (lambda: bp.mgda("large"), "`step_size` must be a number > 0; found 'large'"),
-    "step per variable": (lambda: bp.mgda(np.ones(3)), "`step_size` must be a number > 0; found an array of shape (3,)"),
+    "step per variable": (
+        lambda: bp.mgda(np.ones(3)),
+        "`step_size` must be a number > 0; found an array of shape (3,)",
+    ),
     "schedule of two": (lambda: bp.mgda(lambda a, b: a), "`step_size` must map a step count to a number"),
     "schedule to vector": (lambda: bp.mgda(lambda k: jnp.ones(2) * k), "`step_size` must map a step count to a number"),
-    "negative lower step": (lambda: bp.mgda(lower_step_size=-1.0), "`lower_step_size` must be a number > 0; found -1.0"),
+    "negative lower step": (
+        lambda: bp.mgda(lower_step_size=-1.0),
+        "`lower_step_size` must be a number > 0; found -1.0",
+    ),
     "no lower steps": (lambda: bp.mgda(lower_steps=0), "`lower_steps` must be an integer >= 1; found 0"),
     "fractional lower steps": (lambda: bp.mgda(lower_steps=2.5), "`lower_steps` must be an integer >= 1; found 2.5"),
     "negative steps": (lambda: solve(steps=-5), "`steps` must be an integer >= 1; found -5"),
@@ -96,11 +126,20 @@ WRONG = {
     "no Neumann terms": (lambda: bp.Neumann(0), "`terms of Neumann` must be an integer >= 1; found 0"),
     "Neumann step": (lambda: bp.Neumann(3, step_size=-1.0), "`step_size of Neumann` must be a number > 0; found -1.0"),
     "checkpoint": (lambda: bp.Unrolled(checkpoint=8), "`checkpoint` must be True or False; found 8"),
-    "hypergradient by name": (lambda: bp.mgda(hypergradient="cg"), "`hypergradient` must be a Hypergradient; found 'cg'"),
+    "hypergradient by name": (
+        lambda: bp.mgda(hypergradient="cg"),
+        "`hypergradient` must be a Hypergradient; found 'cg'",
+    ),
     "hypergradient class": (lambda: bp.mgda(hypergradient=bp.CG), "`hypergradient` must be a Hypergradient"),
     "method by name": (lambda: bp.hypergradient(PROBLEM, X, Y, "cg"), "`method` must be a hypergradient; found 'cg'"),
-    "unrolled without steps": (lambda: bp.hypergradient(PROBLEM, X, Y, bp.Unrolled()), "`lower` must be given for Unrolled"),
-    "lower of another kind": (lambda: bp.hypergradient(PROBLEM, X, Y, lower=0.1), "`lower` must be a GradientDescent; found 0.1"),
+    "unrolled without steps": (
+        lambda: bp.hypergradient(PROBLEM, X, Y, bp.Unrolled()),
+        "`lower` must be given for Unrolled",
+    ),
+    "lower of another kind": (
+        lambda: bp.hypergradient(PROBLEM, X, Y, lower=0.1),
+        "`lower` must be a GradientDescent; found 0.1",
+    ),
     "weighting by name": (
         lambda: bp.HypergradientDescent(bp.GradientDescent(), bp.CG(), "mgda", 0.1),
         "`weighting` must be a Weighting; found 'mgda'",
@@ -111,13 +150,22 @@ WRONG = {
     "prepare is no function": (lambda: bp.Problem(upper, lower, prepare=1), "`prepare` must be a function; found 1"),
     "scalar upper": (lambda: solve(bp.Problem(lower, lower)), "`upper` must return a vector [S]; found shape ()"),
     "matrix upper": (lambda: solve(bp.Problem(lambda x, y: jnp.ones((2, 2)) * y[0], lower)), "found shape (2, 2)"),
-    "list upper": (lambda: solve(bp.Problem(lambda x, y: [y[0], y[1]], lower)), "`upper` must return a vector [S]; found a list"),
+    "list upper": (
+        lambda: solve(bp.Problem(lambda x, y: [y[0], y[1]], lower)),
+        "`upper` must return a vector [S]; found a list",
+    ),
     "integer upper": (lambda: solve(bp.Problem(lambda x, y: jnp.arange(2), lower)), "found dtype int"),
-    "vector lower": (lambda: solve(bp.Problem(upper, lambda x, y: y)), "`lower` must return a scalar; found shape (3,)"),
+    "vector lower": (
+        lambda: solve(bp.Problem(upper, lambda x, y: y)),
+        "`lower` must return a scalar; found shape (3,)",
+    ),
     "lower without y": (lambda: solve(bp.Problem(upper, lambda x: x)), "`lower` must accept 2 arguments"),
     "data not taken": (lambda: solve(bp.Problem(upper, lower, jnp.ones(3))), "`upper` must accept 3 arguments"),
     "data of text": (lambda: bp.Problem(upper, lower, ["a", "b"]), "`upper_data` must be a pytree of arrays"),
-    "shapes that do not fit": (lambda: solve(bp.Problem(upper, lambda x, y: jnp.sum(y @ x))), "`lower` must accept 2 arguments"),
+    "shapes that do not fit": (
+        lambda: solve(bp.Problem(upper, lambda x, y: jnp.sum(y @ x))),
+        "`lower` must accept 2 arguments",
+    ),
     "integer preparation": (
         lambda: solve(bp.Problem(upper, lower, prepare=lambda x: jnp.arange(2))),
         "`prepare` must return floating-point arrays",
@@ -126,11 +174,20 @@ WRONG = {
     "not an algorithm": (lambda: solve(algorithm="wc_mhgd"), "`algorithm` must be an algorithm; found 'wc_mhgd'"),
     # separable problems
     "no tasks": (lambda: separable(tasks=0), "`tasks` must be an integer >= 1; found 0"),
-    "tasks that differ from the data": (lambda: separable(tasks=3), "`upper_data` must have tasks = 3 entries along its task axis"),
+    "tasks that differ from the data": (
+        lambda: separable(tasks=3),
+        "`upper_data` must have tasks = 3 entries along its task axis",
+    ),
     "axis out of range": (lambda: separable(upper_axes=2), "found an array of shape (2, 3) with axis 2"),
-    "axes of the wrong structure": (lambda: separable(lower_axes=(0, None)), "`lower_axes` must be a prefix of `lower_data`"),
+    "axes of the wrong structure": (
+        lambda: separable(lower_axes=(0, None)),
+        "`lower_axes` must be a prefix of `lower_data`",
+    ),
     "axis by name": (lambda: separable(upper_axes="tasks"), "`upper_axes` must hold integers and None; found 'tasks'"),
-    "y without a task axis": (lambda: solve(separable(), y0=Y), "`y0` must have a leading axis of tasks = 2; found shape (3,)"),
+    "y without a task axis": (
+        lambda: solve(separable(), y0=Y),
+        "`y0` must have a leading axis of tasks = 2; found shape (3,)",
+    ),
     "vector objective of one task": (
         lambda: solve(separable(upper=lambda x, y, data: y), y0=jnp.ones((2, 3))),
         "`upper` must return a scalar (one task's objective); found shape (3,)",
@@ -139,12 +196,18 @@ WRONG = {
     "integer x": (lambda: solve(x0=jnp.arange(2)), "`x0` must be a floating-point array; found dtype int"),
     "complex x": (lambda: solve(x0=1j * X), "`x0` must be a floating-point array; found dtype complex"),
     "integer leaf of y": (lambda: solve(y0={"w": Y, "n": jnp.arange(2)}), "`y0['n']` must be a floating-point array"),
-    "number as x": (lambda: solve(x0=1.0), "`x0` must hold at least one floating-point array; found a tree of ['float']"),
+    "number as x": (
+        lambda: solve(x0=1.0),
+        "`x0` must hold at least one floating-point array; found a tree of ['float']",
+    ),
     "empty x": (lambda: solve(x0={}), "`x0` must hold at least one floating-point array"),
     "NaN in x": (lambda: solve(x0=X * np.nan), "`x0` must be finite; found NaN or Inf"),
     "Inf in y": (lambda: solve(y0=Y * np.inf), "`y0` must be finite; found NaN or Inf"),
     # the quadratic program
-    "gram not square": (lambda: bp.simplex_qp(jnp.ones((3, 2))), "`gram` must be a square [S, S] matrix; found shape (3, 2)"),
+    "gram not square": (
+        lambda: bp.simplex_qp(jnp.ones((3, 2))),
+        "`gram` must be a square [S, S] matrix; found shape (3, 2)",
+    ),
     "linear of the wrong length": (lambda: bp.simplex_qp(jnp.eye(3), jnp.ones(2)), "`linear` must "),
 }
 

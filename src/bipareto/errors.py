@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 
 def message(parameter: str, rule: str, found: object, remedy: str) -> str:
@@ -14,7 +15,7 @@ def message(parameter: str, rule: str, found: object, remedy: str) -> str:
 def positive_number(parameter: str, value: Any, remedy: str, *, zero: bool = False) -> Any:
     """A finite real scalar > 0 (>= 0 with `zero`), as an array so that compiled programs take it as an argument."""
     rule = "be a number " + (">= 0" if zero else "> 0")
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float, np.ndarray, np.generic, jax.Array)):
         raise TypeError(message(parameter, rule, repr(value), remedy))
@@ -41,11 +42,9 @@ def flag(parameter: str, value: Any) -> bool:
     return value
 
 
-def positive_vector(
-    parameter: str, value: Any, remedy: str, *, zero: bool = False, normalise: bool = True
-) -> Any:
+def positive_vector(parameter: str, value: Any, remedy: str, *, zero: bool = False, normalise: bool = True) -> Any:
     """A finite vector with entries > 0 (>= 0 and one > 0 with `zero`), scaled to sum 1 with `normalise`."""
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return value
     try:
         vector = np.asarray(value, dtype=np.float64)

@@ -87,7 +87,7 @@ class CG(Hypergradient):
         else:
             going = lambda c: (c[0] < self.steps) & jnp.any((c[4] > target) & ~c[5])  # noqa: E731
             end = jax.lax.while_loop(going, step, start)
-        count, v, r, _, rr, broken = end
+        count, v, _r, _, rr, broken = end
         slopes = jax.tree.map(jnp.negative, oracles.cross(h, y, v))
         products = jnp.int32(_products(oracles, b))
         return Adjoint(slopes, v, jnp.sqrt(rr), broken, products, products * (count + int(self.warm_start)))
@@ -170,7 +170,7 @@ def estimate(
     `weigh(values) -> weights` asks for the single hypergradient of the weighted objectives: one linear solve, not S.
     """
     prepared = oracles.prepare(x)
-    y_end, pull, norms, verdict = _descend(oracles, method, lower, prepared, y)
+    y_end, pull, lower_residual, verdict = _descend(oracles, method, lower, prepared, y)
     values, differentiate = oracles.upper(prepared.upper, y_end)
     weights = None if weigh is None else weigh(values)
     slopes, b = differentiate(weights)
@@ -189,8 +189,10 @@ def estimate(
     )
     steps = 0 if lower is None else lower.steps
     unrolled = _products(oracles, b) * steps if isinstance(method, Unrolled) else 0
-    counts = OracleCounts(jnp.int32(2 * oracles.objectives), jnp.int32(steps), adjoint.jvp + unrolled, adjoint.hvp + unrolled)
-    return Estimate(values, jacobian, weights, y_end, adjoint.dual, norms[-1], adjoint.residual, counts, verdict)
+    counts = OracleCounts(
+        jnp.int32(2 * oracles.objectives), jnp.int32(steps), adjoint.jvp + unrolled, adjoint.hvp + unrolled
+    )
+    return Estimate(values, jacobian, weights, y_end, adjoint.dual, lower_residual, adjoint.residual, counts, verdict)
 
 
 def _descend(oracles: Oracles, method: Hypergradient, lower: GradientDescent | None, prepared: Prepared, y: Array):
@@ -198,13 +200,13 @@ def _descend(oracles: Oracles, method: Hypergradient, lower: GradientDescent | N
     verdict = Verdict.fine().unless(~jnp.stack(jax.tree.leaves(fine)).all(), Status.NON_FINITE_PREPARATION)
     if lower is None:
         slope = oracles.lower_gradient(prepared.lower, y)
-        return y, None, jnp.sqrt(jnp.sum(slope**2))[None], verdict
+        return y, None, jnp.sqrt(jnp.sum(slope**2)), verdict
     if isinstance(method, Unrolled):
         path, pull = oracles.unroll(prepared.lower, y, lower, method.checkpoint)
     else:
         path, pull = lower(lambda y: oracles.lower_gradient(prepared.lower, y), y), None
     verdict = verdict.unless(~path.starts_finite, Status.NON_FINITE_LOWER).unless(path.overshot, Status.LOWER_OVERSHOT)
-    return path.end, pull, path.norms, verdict
+    return path.end, pull, path.last, verdict
 
 
 def hypergradient(
@@ -227,9 +229,7 @@ def hypergradient(
     if lower is not None and not isinstance(lower, GradientDescent):
         raise TypeError(message("lower", "be a GradientDescent", repr(lower), "pass bp.GradientDescent(step_size, steps)"))
     if isinstance(method, Unrolled) and lower is None:
-        raise ValueError(
-            message("lower", "be given for Unrolled", None, "pass lower=bp.GradientDescent(step_size, steps)")
-        )
+        raise ValueError(message("lower", "be given for Unrolled", None, "pass lower=bp.GradientDescent(step_size, steps)"))
     oracles = bind(problem, x, y)
     found = _estimate(oracles, method, lower, oracles.x_layout.flatten(x), oracles.y_layout.flatten(y))
     status = found.verdict.status()

@@ -65,7 +65,9 @@ def _leaf(path: str, leaf: Any, tasks: int | None) -> Any:
     if not _is_array(leaf):
         return leaf
     if not jnp.issubdtype(leaf.dtype, jnp.floating):
-        remedy = "convert it with .astype(float), or split it from the variables (eqx.partition, nnx.split) and close over it"
+        remedy = (
+            "convert it with .astype(float), or split it from the variables (eqx.partition, nnx.split) and close over it"
+        )
         raise TypeError(message(path, "be a floating-point array", f"dtype {leaf.dtype}", remedy))
     dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
     if tasks is None:

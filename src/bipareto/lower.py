@@ -57,14 +57,16 @@ def as_step(parameter: str, step_size: Any) -> Step:
 
 
 class Path(eqx.Module):
-    """The end y^D of a lower descent and the gradient norms ||grad_y g(x, y^t)|| met on the way, t = 0 ... D-1."""
+    """The end y^D of a lower descent, and ||grad_y g(x, y^t)|| at its first, middle and last step."""
 
     end: Array
-    norms: Float[Array, " D"]
+    first: Float[Array, ""]
+    middle: Float[Array, ""]
+    last: Float[Array, ""]
 
     @property
     def starts_finite(self) -> Bool[Array, ""]:
-        return jnp.isfinite(self.norms[0])
+        return jnp.isfinite(self.first)
 
     @property
     def overshot(self) -> Bool[Array, ""]:
@@ -73,10 +75,9 @@ class Path(eqx.Module):
         Below 2/L gradient norms of plain descent on a convex function never grow, so neither sign appears there. The floor
         keeps rounding noise at a converged warm start from looking like growth.
         """
-        first, middle, last = self.norms[0], self.norms[len(self.norms) // 2], self.norms[-1]
-        floor = jnp.sqrt(jnp.finfo(last.dtype).eps)
-        grew = (last > 1e3 * first) & (last > 10 * middle) & (last > floor)
-        return self.starts_finite & (grew | ~jnp.isfinite(last) | ~jnp.isfinite(self.end).all())
+        floor = jnp.sqrt(jnp.finfo(self.last.dtype).eps)
+        grew = (self.last > 1e3 * self.first) & (self.last > 10 * self.middle) & (self.last > floor)
+        return self.starts_finite & (grew | ~jnp.isfinite(self.last) | ~jnp.isfinite(self.end).all())
 
 
 class GradientDescent(eqx.Module):
@@ -94,12 +95,16 @@ class GradientDescent(eqx.Module):
 
     def __call__(self, gradient: Callable[[Array], Array], y: Array) -> Path:
         def step(carry, _):
-            y, state = carry
+            t, y, state, first, middle, _ = carry
             slope = gradient(y)
+            norm = jnp.sqrt(jnp.sum(slope**2))
+            first, middle = jnp.where(t == 0, norm, first), jnp.where(t == self.steps // 2, norm, middle)
             update, state = self.optimizer.update(slope, state, y)
-            return (y + update, state), jnp.sqrt(jnp.sum(slope**2))
+            return (t + 1, y + update, state, first, middle, norm), None
 
+        zero = jnp.zeros((), y.dtype)
+        start = (jnp.int32(0), y, self.optimizer.init(y), zero, zero, zero)
         # A GPU spends most of a tiny step on launching it; unrolling lets several steps share one launch.
         unroll = 1 if jax.default_backend() == "cpu" else min(8, self.steps)
-        (end, _), norms = jax.lax.scan(step, (y, self.optimizer.init(y)), length=self.steps, unroll=unroll)
-        return Path(end, norms)
+        (_, end, _, *norms), _ = jax.lax.scan(step, start, length=self.steps, unroll=unroll)
+        return Path(end, *norms)

@@ -132,7 +132,7 @@ class JointOracles(Oracles):
         return jax.vmap(jax.grad(lambda h, v: jax.jvp(lambda y: self._lower(h, y), (y,), (v,))[1]), (None, 0))(h, dual)
 
     def unroll(self, h, y, descend, checkpoint):
-        end, pull, path = jax.vjp(lambda h: _end(descend, self.lower_gradient, h, y, checkpoint), h, has_aux=True)
+        _, pull, path = jax.vjp(lambda h: _end(descend, self.lower_gradient, h, y, checkpoint), h, has_aux=True)
         return path, lambda b: jax.vmap(pull)(b)[0]
 
     def pull_back(self, x, upper, lower, combined):
@@ -222,11 +222,12 @@ class SeparableOracles(Oracles):
 
 def bind(problem: Problem | SeparableProblem, x: PyTree, y: PyTree) -> Oracles:
     """Check the problem against its variables and flatten them."""
-    separable = isinstance(problem, SeparableProblem)
     x_layout = Layout.of(x, "x0")
-    y_layout = Layout.of(y, "y0", tasks=problem.tasks if separable else None)
-    kind = SeparableOracles if separable else JointOracles
-    return kind(problem, x_layout, y_layout, objectives(problem, x, y))
+    y_layout = Layout.of(y, "y0", tasks=problem.tasks if isinstance(problem, SeparableProblem) else None)
+    count = objectives(problem, x, y)
+    if isinstance(problem, SeparableProblem):
+        return SeparableOracles(problem, x_layout, y_layout, count)
+    return JointOracles(problem, x_layout, y_layout, count)
 
 
 def _prepare(oracles: Oracles, x: Array, data: PyTree = None) -> PyTree:

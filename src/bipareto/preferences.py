@@ -6,7 +6,7 @@ from bipareto.errors import message, positive_number, whole_number
 
 
 def focused(objectives: int, peak: float = 0.8) -> np.ndarray:
-    """[S, S]: row s puts `peak` on objective s and shares the rest equally (the paper's .8/.05, .9/.025, .96/.01 for S = 5)."""
+    """[S, S]: row s puts `peak` on objective s and shares the rest equally (the paper's .8/.05 for S = 5)."""
     objectives = whole_number("objectives", objectives, "a preference needs two objectives or more", least=2)
     peak = float(positive_number("peak", peak, "pass a share such as 0.8"))
     if not 1 / objectives <= peak < 1:

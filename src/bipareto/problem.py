@@ -104,9 +104,8 @@ def objectives(problem: Problem | SeparableProblem, x: PyTree, y: PyTree) -> int
     lower_x = _prepared(problem.prepare, x, lower_data, "lower_data")
     values = _shape_of("upper", problem.upper, upper_x, y, *arguments(upper_data))
     lower = _shape_of("lower", problem.lower, lower_x, y, *arguments(lower_data))
-    separable = isinstance(problem, SeparableProblem)
     _check_output("lower", lower, 0, "a scalar", "reduce it with jnp.mean or jnp.sum")
-    if separable:
+    if isinstance(problem, SeparableProblem):
         _check_output("upper", values, 0, "a scalar (one task's objective)", "reduce it, or use bp.Problem")
         return problem.tasks
     _check_output("upper", values, 1, "a vector [S]", "stack the objectives with jnp.stack([...])")

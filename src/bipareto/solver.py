@@ -121,7 +121,7 @@ def solve(
         while run.going:
             records = run.advance()
             if len(records.gap):
-                line(run.done, records.values[-1], float(records.gap[-1]))
+                line(run.done, np.asarray(records.values[-1]), float(records.gap[-1]))
                 if callback is not None:
                     callback(run.done, records)
     finally:
@@ -198,13 +198,15 @@ class _Run:
         self.size = chunk_size(oracles, state)
         self.compile_seconds = self._compile()
 
-    def _compile(self) -> float:
-        if self.size > 1:
-            jax.block_until_ready(self._dispatch(0))
-        return time.perf_counter() - self.began
+    def _arguments(self, length):
+        return self.algorithm, self.oracles, self.state, self.tolerance, jnp.int32(length), self.size
 
-    def _dispatch(self, length):
-        return advance(self.algorithm, self.oracles, self.state, self.tolerance, jnp.int32(length), self.size)
+    def _compile(self) -> float:
+        if self.size > 1:  # no step at all is the cheapest call that compiles, and finds what an earlier run compiled
+            jax.block_until_ready(advance(*self._arguments(0)))
+        else:
+            advance.lower(*self._arguments(1)).compile()  # pyright: ignore[reportFunctionMemberAccess]
+        return time.perf_counter() - self.began
 
     @property
     def going(self) -> bool:
@@ -213,7 +215,7 @@ class _Run:
     def advance(self) -> Record:
         """Run a chunk; its length aims at half a second, so that progress shows and a failure wastes little."""
         began = time.perf_counter()
-        self.state, safe_x, buffer, taken, self.verdict = self._dispatch(min(self.length, self.steps - self.done))
+        self.state, safe_x, buffer, taken, self.verdict = advance(*self._arguments(min(self.length, self.steps - self.done)))
         taken = int(taken)
         if taken:
             self.safe_x = safe_x

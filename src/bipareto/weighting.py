@@ -31,8 +31,8 @@ class Weighting(eqx.Module):
         """The memory before the first step."""
 
     @abc.abstractmethod
-    def __call__(self, values: Float[Array, " S"], gram: Float[Array, "S S"] | None, memory: Any) -> tuple[Array, Any]:
-        """Weights [S] and the new memory."""
+    def __call__(self, values: Float[Array, " S"], gram: Any, memory: Any) -> tuple[Array, Any]:
+        """Weights [S] and the new memory; `gram` is [S, S], or None where `values_only`."""
 
     @abc.abstractmethod
     def preference_of(self, objectives: int) -> Float[Array, " S"] | np.ndarray:
@@ -154,7 +154,7 @@ def descent_margin(
 
 
 def _largest_certified(largest: Array, scaled: Array, linear: Array, r: Array) -> Array:
-    """The largest u <= `largest` at which Lemma 2 holds, to a relative 1e-4; 0, where it always holds, if below 1e-12 of it."""
+    """The largest u <= `largest` at which Lemma 2 holds, to a relative 1e-4; 0, where it always holds, below 1e-12 of it."""
 
     def holds(u):
         lam = simplex_qp(scaled, u * linear)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -11,7 +10,7 @@ from bipareto.hypergradient import Estimate, Hypergradient, estimate
 from bipareto.lower import GradientDescent, Step, as_step
 from bipareto.oracles import Oracles
 from bipareto.solver import Algorithm, Record, State
-from bipareto.status import Status, Verdict
+from bipareto.status import Status
 from bipareto.weighting import Weighting, descent_margin, stationarity_gap
 
 
@@ -54,7 +53,7 @@ class HypergradientDescent(Algorithm):
         mix = jnp.ones(1, weights.dtype) if self.weighting.values_only else weights
         direction = mix.astype(state.x.dtype) @ found.jacobian
         updates, upper = self.upper.update(direction, state.upper, state.x)
-        x = state.x + updates
+        x = state.x + jnp.asarray(updates)
         verdict = found.verdict.unless(~jnp.isfinite(weights), Status.NON_FINITE_WEIGHTS)
         verdict = verdict.unless(~jnp.isfinite(x).all(), Status.NON_FINITE_STEP)
         return State(x, found.y, found.dual, memory, upper), self._record(oracles, found, gram, weights), verdict

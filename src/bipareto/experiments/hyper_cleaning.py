@@ -5,6 +5,7 @@ its loss on clean validation images. One x serves all rates, so that the objecti
 model teaches another.
 """
 
+import itertools
 from typing import NamedTuple
 
 import jax
@@ -25,7 +26,7 @@ def split(images: np.ndarray, labels: np.ndarray, sizes: tuple[int, ...], seed: 
     """Disjoint random parts of the data."""
     order = np.random.default_rng(seed).permutation(len(images))
     ends = np.cumsum((0, *sizes))
-    return [Split(images[order[a:b]], labels[order[a:b]]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [Split(images[order[a:b]], labels[order[a:b]]) for a, b in itertools.pairwise(ends)]
 
 
 def corrupted(labels: np.ndarray, rates: tuple[float, ...], classes: int, seed: int) -> np.ndarray:
