@@ -4,7 +4,7 @@ import json
 import pathlib
 import re
 
-from benchmarks import measure, overhead, simplex_qp, structure
+from benchmarks import measure, overhead, simplex_qp, stochastic, structure
 
 PARTS = {
     "overhead": overhead.run,
@@ -12,6 +12,7 @@ PARTS = {
     "memory": structure.memory,
     "compilation": structure.compilation,
     "simplex_qp": simplex_qp.run,
+    "stochastic": stochastic.run,
 }
 
 

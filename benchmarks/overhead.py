@@ -80,7 +80,7 @@ def run(rounds: int = 7) -> dict:
     hand = by_hand(train, noisy, validation, r)
     rivals = {
         "by hand": lambda: hand(x, y, jnp.zeros_like(y)),
-        "compiled chunk": lambda: advance(algorithm, oracles, state, None, jnp.int32(STEPS), 512),
+        "compiled chunk": lambda: advance(algorithm, oracles, state, None, None, jnp.int32(STEPS), 512),
         "solve": lambda: bp.solve(problem, algorithm, x, y, steps=STEPS).values,
     }
     expected = np.asarray(hand(x, y, jnp.zeros_like(y))[0][0])

@@ -40,7 +40,7 @@ def separability(rounds: int = 5) -> dict:
         oracles, state = start(problem, algorithm, x, y)
         name = f"S = {tasks}, {'joint' if joint else 'separable'}"
         counts[name] = bp.solve(problem, algorithm, x, y, steps=K).oracles.hvp
-        calls[name] = lambda a=algorithm, o=oracles, s=state: advance(a, o, s, None, jnp.int32(K), 512)
+        calls[name] = lambda a=algorithm, o=oracles, s=state: advance(a, o, s, None, None, jnp.int32(K), 512)
     times = interleaved(calls, rounds)
     table = {name: {"hvp": counts[name], "ms_per_step": float(1e3 * np.median(times[name]) / K)} for name in calls}
     for name, row in table.items():
@@ -65,7 +65,9 @@ def memory() -> dict:
         for steps in (10, 100, 1000):
             algorithm = bp.mgda(100.0, 2.0, steps, method)
             oracles, state = start(problem, algorithm, x, y)
-            plan = advance.lower(algorithm, oracles, state, None, jnp.int32(1), 512).compile().compiled.memory_analysis()
+            plan = (
+                advance.lower(algorithm, oracles, state, None, None, jnp.int32(1), 512).compile().compiled.memory_analysis()
+            )
             table[name][steps] = plan.temp_size_in_bytes
         print(f"{name:<14}" + "".join(f"  D = {d}: {size / 2**20:8.2f} MiB" for d, size in table[name].items()))
     return table
@@ -83,7 +85,7 @@ def compilation(rounds: int = 5) -> dict:
         oracles, state = start(problem, algorithm, x, y)
         program = eqx.filter_jit(advance.__wrapped__)
         times = [time.perf_counter()]
-        lowered = program.lower(algorithm, oracles, state, None, jnp.int32(1), 512)
+        lowered = program.lower(algorithm, oracles, state, None, None, jnp.int32(1), 512)
         times.append(time.perf_counter())
         lowered.compile()
         times.append(time.perf_counter())

@@ -36,6 +36,9 @@ def test_readme_quickstart(capsys):
     before = solution.history.values[0]
     r = np.array([0.2, 0.2, 0.6])
     assert np.max(r * solution.values) < np.max(r * before)
+    exec(compile(BLOCKS[1], "README.md", "exec"), names)
+    assert names["noisy"].evaluations.steps.tolist() == list(range(0, 200, 20))
+    np.testing.assert_allclose(names["noisy"].values, solution.values, rtol=0.3)
     other = bp.solve(names["problem"], bp.wc_mhgd([0.6, 0.2, 0.2], 0.5, 0.2, 50), np.zeros(10), np.zeros((3, 10)), 200)
     assert other.values[0] < solution.values[0]
     assert other.values[2] > solution.values[2]

@@ -43,7 +43,7 @@ def few_shot(prepared=True):
 
 def convolutions(problem, x, y, algorithm):
     oracles, state = start(problem, algorithm, x, y)
-    program = eqx.filter_jit(lambda *args: algorithm.step(*args)).lower(oracles, state).compile()
+    program = eqx.filter_jit(lambda *args: algorithm.step(*args)).lower(oracles, state, None).compile()
     return len(re.findall(r"= \S+ convolution\(", program.compiled.as_text()))
 
 

@@ -177,12 +177,14 @@ def test_the_result_does_not_depend_on_the_chunks(monkeypatch):
     algorithm = bp.wc_mhgd(R3, 0.1, 0.5, 10)
     whole = run(case, algorithm, 30)
     again = run(case, algorithm, 30)
-    monkeypatch.setattr(solver, "chunk_size", lambda oracles, state: 4)
+    monkeypatch.setattr("bipareto.solver.loop.chunk_size", lambda oracles, state: 4)
     chunked = run(case, algorithm, 30)
     for other in (again, chunked):
         np.testing.assert_array_equal(whole.x, other.x)
         assert jax.tree.all(jax.tree.map(lambda a, b: np.array_equal(a, b), whole.history, other.history))
-    monkeypatch.setattr(solver, "chunk_size", lambda oracles, state: 1)  # no compiled loop: other code, same numbers
+    monkeypatch.setattr(
+        "bipareto.solver.loop.chunk_size", lambda oracles, state: 1
+    )  # no compiled loop: other code, same numbers
     np.testing.assert_allclose(run(case, algorithm, 30).x, whole.x, rtol=0, atol=1e-13)
 
 
@@ -247,11 +249,11 @@ def test_prox_u_follows_a_schedule():
     oracles = bind(case.problem, case.x, case.y)
     schedule = lambda k: 0.1 / (k + 1.0)  # noqa: E731
     algorithm = bp.wc_mhgd(R3, schedule, 0.5, 60, bp.CG(20))
-    state = algorithm.init(oracles, case.x, case.y)
+    state = algorithm.init(oracles, case.x, case.y, None)
     for k in range(3):
         fixed = bp.wc_mhgd(R3, 1.0, 0.5, 60, bp.CG(20), u=2 / schedule(k))
-        expected = fixed.step(oracles, fixed.init(oracles, state.x, state.y))[1].weights
-        state, record, _ = algorithm.step(oracles, state)
+        expected = fixed.step(oracles, fixed.init(oracles, state.x, state.y, None), None)[1].weights
+        state, record, _ = algorithm.step(oracles, state, None)
         np.testing.assert_allclose(record.weights, expected, atol=1e-9)
 
 
@@ -290,7 +292,7 @@ def temporary_bytes(hypergradient, lower_steps):
     case = logistic(samples=200, features=10)
     algorithm = bp.mgda(0.1, 0.1, lower_steps, hypergradient)
     oracles, state = solver.start(case.problem, algorithm, case.x, case.y)
-    compiled = solver.advance.lower(algorithm, oracles, state, None, jnp.int32(1), 8).compile()
+    compiled = solver.advance.lower(algorithm, oracles, state, None, None, jnp.int32(1), 8).compile()
     return compiled.compiled.memory_analysis().temp_size_in_bytes
 
 

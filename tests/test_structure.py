@@ -15,6 +15,8 @@ ORDER = [
     "problem",
     "oracles",
     "lower",
+    "sampling",
+    "spectrum",
     "hypergradient",
     "simplex",
     "weighting",
@@ -22,6 +24,7 @@ ORDER = [
     "solver",
     "algorithms",
     "preferences",
+    "theory",
     "datasets",
     "experiments",
 ]

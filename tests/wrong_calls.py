@@ -50,6 +50,14 @@ def solve(problem=PROBLEM, algorithm=None, x0=X, y0=Y, **options):
     return bp.solve(problem, bp.mgda() if algorithm is None else algorithm, x0, y0, **{"steps": 2, **options})
 
 
+def sampled(key=jax.random.key(0), lower_data=(jnp.ones((20, 3)), jnp.ones(20)), **settings):  # noqa: B008
+    def lower(x, y, data):
+        return jnp.sum((y - jnp.mean(data[0] * x[0], axis=0)) ** 2) + 0 * jnp.sum(data[1])
+
+    problem = bp.Problem(lambda x, y, data: upper(x, y) * jnp.mean(data), lower, jnp.ones(30), lower_data)
+    return solve(problem, bp.mgda(**{"batches": bp.Batches(4, 4, 4), **settings}), key=key)
+
+
 WRONG = {
     # preferences, weights
     "zero in the preference": (
@@ -203,6 +211,69 @@ WRONG = {
     "empty x": (lambda: solve(x0={}), "`x0` must hold at least one floating-point array"),
     "NaN in x": (lambda: solve(x0=X * np.nan), "`x0` must be finite; found NaN or Inf"),
     "Inf in y": (lambda: solve(y0=Y * np.inf), "`y0` must be finite; found NaN or Inf"),
+    # batches
+    "zero batch": (lambda: bp.Batches(lower=0), "`lower_batch` must be an integer >= 1; found 0"),
+    "fractional batch": (lambda: bp.Batches(upper=0.1), "`upper_batch` must be an integer >= 1; found 0.1"),
+    "replace": (lambda: bp.Batches(replace=1), "`replace` must be True or False; found 1"),
+    "batches by number": (lambda: bp.mgda(batches=32), "`batches` must be a Batches; found 32"),
+    "missing key": (lambda: sampled(key=None), "`key` must be a key where batches are drawn; found None"),
+    "number as key": (lambda: sampled(key=0), "`key` must be a key where batches are drawn; found 0"),
+    "batch larger than the data": (
+        lambda: sampled(batches=bp.Batches(lower=21, replace=False)),
+        "`lower_batch` must be at most the 20 samples of `lower_data` when drawn without replacement; found 21",
+    ),
+    "upper batch larger than the data": (
+        lambda: sampled(batches=bp.Batches(upper=31, replace=False)),
+        "`upper_batch` must be at most the 30 samples of `upper_data`",
+    ),
+    "series batch larger than the data": (
+        lambda: sampled(batches=bp.Batches(replace=False), hypergradient=bp.StochasticNeumann(3, 0.1, 8, 0.1)),
+        "`batch of StochasticNeumann` must be at most the 20 samples",
+    ),
+    "sample axes that differ": (
+        lambda: sampled(lower_data=(jnp.ones((20, 3)), jnp.ones(19))),
+        "`lower_data` must have as many samples in every array (first axis, after the task axis); found shape (20, 3), ",
+    ),
+    "batches without data": (
+        lambda: solve(algorithm=bp.mgda(batches=bp.Batches(lower=5)), key=jax.random.key(0)),
+        "`lower_batch` must be None for a problem without `lower_data`; found 5",
+    ),
+    "no factors": (lambda: bp.StochasticNeumann(0), "`terms of StochasticNeumann` must be an integer >= 1; found 0"),
+    "negative series step": (
+        lambda: bp.StochasticNeumann(3, -0.5),
+        "`step_size of StochasticNeumann` must be a number > 0; found -0.5",
+    ),
+    "series step above 2/L": (
+        lambda: sampled(hypergradient=bp.StochasticNeumann(3, 1.5, 4)),
+        "`step_size of StochasticNeumann` must be below 2/L = 1 (L = 2, estimated at the start); found 1.5",
+    ),
+    "zero series batch": (
+        lambda: bp.StochasticNeumann(3, 0.5, batch=0),
+        "`batch of StochasticNeumann` must be an integer >= 1",
+    ),
+    "convexity without batch": (
+        lambda: bp.StochasticNeumann(3, 0.5, convexity=0.1),
+        "`batch` must be given with `convexity`",
+    ),
+    "too much convexity": (lambda: bp.StochasticNeumann(3, 0.5, 4, 3.0), "`convexity` must be at most 1/step_size"),
+    "unrolled batches": (
+        lambda: sampled(hypergradient=bp.Unrolled()),
+        "`hypergradient` must be CG, Neumann or StochasticNeumann with batches",
+    ),
+    "average of one": (lambda: bp.wc_mhgd(R, average=1.0), "`average` must be below 1; found 1.0"),
+    "negative average": (lambda: bp.wc_mhgd(R, average=-0.1), "`average` must be a number >= 0; found -0.1"),
+    "no cadence": (lambda: solve(evaluate_every=0), "`evaluate_every` must be an integer >= 1; found 0"),
+    # theory
+    "accuracy above one": (
+        lambda: bp.theory.advise(bp.theory.Constants(1, 2), 2.0, 3),
+        "`epsilon` must be below 1; found 2.0",
+    ),
+    "mu above L": (lambda: bp.theory.Constants(3, 2), "`mu` must be at most L = 2; found 3"),
+    "negative mu": (lambda: bp.theory.Constants(-1, 2), "`mu` must be a number > 0; found -1"),
+    "concave lower level": (
+        lambda: bp.theory.estimate_constants(bp.Problem(upper, lambda x, y: -lower(x, y)), X, Y),
+        "`lower` must be strongly convex in y",
+    ),
     # the quadratic program
     "gram not square": (
         lambda: bp.simplex_qp(jnp.ones((3, 2))),
@@ -227,7 +298,7 @@ def outcome(call):
 if __name__ == "__main__":
     import sys
 
-    sys.modules["bipareto.solver"].__dict__["advance"] = refuse
-    sys.modules["bipareto.hypergradient"].__dict__["_estimate"] = refuse
+    sys.modules["bipareto.solver.loop"].__dict__["advance"] = refuse
+    sys.modules["bipareto.hypergradient.estimate"].__dict__["_estimate"] = refuse
     jax.config.update("jax_enable_x64", True)
     print(json.dumps({name: outcome(call) for name, (call, _) in WRONG.items()}))

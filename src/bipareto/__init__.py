@@ -1,10 +1,11 @@
 """Multi-objective bilevel learning: several upper objectives over one lower-level training problem."""
 
-from bipareto import preferences
-from bipareto.algorithms import HypergradientDescent, linear, mgda, wc_mhgd
-from bipareto.hypergradient import CG, Neumann, Unrolled, hypergradient
+from bipareto import preferences, theory
+from bipareto.algorithms import HypergradientDescent, linear, mgda, stocbio, wc_mhgd
+from bipareto.hypergradient import CG, Neumann, StochasticNeumann, Unrolled, hypergradient
 from bipareto.lower import GradientDescent
 from bipareto.problem import Problem, SeparableProblem
+from bipareto.sampling import Batches
 from bipareto.simplex import duality_gap, simplex_qp
 from bipareto.solver import Solution, solve
 from bipareto.status import Status
@@ -14,6 +15,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CG",
+    "Batches",
     "GradientDescent",
     "HypergradientDescent",
     "Linear",
@@ -24,6 +26,7 @@ __all__ = [
     "SmoothChebyshev",
     "Solution",
     "Status",
+    "StochasticNeumann",
     "Unrolled",
     "WeightedChebyshev",
     "duality_gap",
@@ -34,5 +37,7 @@ __all__ = [
     "simplex_qp",
     "solve",
     "stationarity_gap",
+    "stocbio",
+    "theory",
     "wc_mhgd",
 ]

@@ -93,10 +93,12 @@ class GradientDescent(eqx.Module):
         self.optimizer = as_step("lower_step_size", step_size)
         self.steps = whole_number("lower_steps", steps, "take at least one lower step per upper step")
 
-    def __call__(self, gradient: Callable[[Array], Array], y: Array) -> Path:
+    def __call__(self, gradient: Callable[[Array, Array], Array], y: Array) -> Path:
+        """`gradient(y, t)` is the gradient of the t-th step."""
+
         def step(carry, _):
             t, y, state, first, middle, _ = carry
-            slope = gradient(y)
+            slope = gradient(y, t)
             norm = jnp.sqrt(jnp.sum(slope**2))
             first, middle = jnp.where(t == 0, norm, first), jnp.where(t == self.steps // 2, norm, middle)
             update, state = self.optimizer.update(slope, state, y)

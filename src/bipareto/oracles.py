@@ -89,20 +89,26 @@ class Oracles(eqx.Module):
 
 
 class JointOracles(Oracles):
-    """One lower level for all objectives: S right-hand sides, S products."""
+    """One lower level for all objectives: S right-hand sides, S products.
+
+    `own_batches`: the upper data has a leading axis S, objective s is evaluated on the s-th batch only.
+    """
 
     problem: Problem
     x_layout: Layout = eqx.field(static=True)
     y_layout: Layout = eqx.field(static=True)
     objectives: int = eqx.field(static=True)
+    own_batches: bool = eqx.field(static=True, default=False)
 
     @property
     def products(self) -> int:
         return self.objectives
 
     def prepare(self, x):
-        upper, lower = self.problem.upper_data, self.problem.lower_data
-        return Prepared(_prepare(self, x, upper), _prepare(self, x, lower))
+        upper = partial(_prepare, self, x)
+        if self.own_batches and self.problem.prepare is not None:
+            upper = jax.vmap(upper)
+        return Prepared(upper(self.problem.upper_data), _prepare(self, x, self.problem.lower_data))
 
     def _lower(self, h, y):
         data = arguments(self.problem.lower_data)
@@ -112,8 +118,13 @@ class JointOracles(Oracles):
         return jax.grad(self._lower, argnums=1)(h, y)
 
     def _upper(self, h, y):
-        data = arguments(self.problem.upper_data)
-        return self.problem.upper(_seen(self, h), self.y_layout.unflatten(y), *data)
+        def values(h, *data):
+            return self.problem.upper(_seen(self, h), self.y_layout.unflatten(y), *data)
+
+        if not self.own_batches:
+            return values(h, *arguments(self.problem.upper_data))
+        axis = None if self.problem.prepare is None else 0
+        return jnp.diagonal(jax.vmap(values, (axis, 0))(h, self.problem.upper_data))
 
     def upper(self, h, y):
         values, pull = jax.vjp(self._upper, h, y)
@@ -246,5 +257,5 @@ def _scale(weight: Array, slopes: PyTree) -> PyTree:
 def _end(descend: Callable, gradient: Callable, h: PyTree, y: Array, checkpoint: bool) -> tuple[Array, Any]:
     """The end of the lower path and, not differentiated, the whole path."""
     step = jax.checkpoint(lambda h, y: gradient(h, y)) if checkpoint else gradient
-    path = descend(lambda y: step(h, y), y)
+    path = descend(lambda y, t: step(h, y), y)
     return path.end, path

@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from bipareto.errors import message
-from bipareto.hypergradient import Estimate, Hypergradient, estimate
+from bipareto.errors import message, positive_number
+from bipareto.hypergradient import Estimate, Hypergradient, check_convergence, check_sampling, draws_batches, estimate
 from bipareto.lower import GradientDescent, Step, as_step
 from bipareto.oracles import Oracles
+from bipareto.sampling import Batches, Draws
 from bipareto.solver import Algorithm, Record, State
 from bipareto.status import Status
 from bipareto.weighting import Weighting, descent_margin, stationarity_gap
@@ -25,12 +27,17 @@ class HypergradientDescent(Algorithm):
     hypergradient: Hypergradient
     weighting: Weighting
     upper: Step
+    batches: Batches
+    average: Any
 
-    def __init__(self, lower: Any, hypergradient: Any, weighting: Any, step_size: Any):
+    def __init__(
+        self, lower: Any, hypergradient: Any, weighting: Any, step_size: Any, batches: Any = None, average: Any = 0.0
+    ):
         parts = (
             ("lower", lower, GradientDescent, "bp.GradientDescent(step_size, steps)"),
             ("hypergradient", hypergradient, Hypergradient, "bp.CG(), bp.Unrolled() or bp.Neumann()"),
             ("weighting", weighting, Weighting, "bp.WeightedChebyshev(preference)"),
+            ("batches", Batches() if batches is None else batches, Batches, "bp.Batches(lower=..., upper=..., cross=...)"),
         )
         for name, part, kind, example in parts:
             if not isinstance(part, kind):
@@ -39,24 +46,45 @@ class HypergradientDescent(Algorithm):
         self.hypergradient = hypergradient
         self.weighting = weighting
         self.upper = as_step("step_size", step_size)
+        self.batches = Batches() if batches is None else batches
+        self.average = positive_number("average", average, "pass the share of the past, 0 <= average < 1", zero=True)
+        if not self.average < 1:
+            raise ValueError(message("average", "be below 1", float(self.average), "0.9 remembers about ten steps"))
 
-    def init(self, oracles, x, y):
+    def init(self, oracles, x, y, key):
         self.weighting.preference_of(oracles.objectives)
+        check_sampling(oracles, self.hypergradient, self.batches, key)
+        check_convergence(oracles, self.hypergradient, x, y)
         dual = oracles.zero_dual(self.weighting.values_only)
-        return State(x, y, dual, self.weighting.init(), self.upper.init(x))
+        values = jax.eval_shape(lambda x, y: oracles.upper(oracles.prepare(x).upper, y)[0], x, y)
+        average = jnp.zeros(values.shape, values.dtype)
+        return State(jnp.int32(0), x, y, dual, average, self.weighting.init(), self.upper.init(x))
 
-    def step(self, oracles, state):
-        weigh = (lambda v: self.weighting(v, None, state.memory)[0]) if self.weighting.values_only else None
-        found = estimate(oracles, self.hypergradient, self.lower, state.x, state.y, state.dual, weigh)
+    def step(self, oracles, state, key):
+        def averaged(values):
+            """Exponential average without the bias of its start; the values themselves for average = 0."""
+            share = jnp.asarray(self.average, values.dtype)
+            total = share * state.average + (1 - share) * values
+            return total, total / (1 - share ** (state.step + 1))
+
+        weigh = (lambda v: self.weighting(averaged(v)[1], None, state.memory)[0]) if self.weighting.values_only else None
+        draws = self._draws(oracles, state, key)
+        found = estimate(draws, self.hypergradient, self.lower, state.x, state.y, state.dual, weigh)
         gram = found.jacobian @ found.jacobian.T
-        weights, memory = self.weighting(found.values, gram, state.memory)
+        average, heights = averaged(found.values)
+        weights, memory = self.weighting(heights, gram, state.memory)
         mix = jnp.ones(1, weights.dtype) if self.weighting.values_only else weights
         direction = mix.astype(state.x.dtype) @ found.jacobian
         updates, upper = self.upper.update(direction, state.upper, state.x)
         x = state.x + jnp.asarray(updates)
         verdict = found.verdict.unless(~jnp.isfinite(weights), Status.NON_FINITE_WEIGHTS)
         verdict = verdict.unless(~jnp.isfinite(x).all(), Status.NON_FINITE_STEP)
-        return State(x, found.y, found.dual, memory, upper), self._record(oracles, found, gram, weights), verdict
+        after = State(state.step + 1, x, found.y, found.dual, average, memory, upper)
+        return after, self._record(oracles, found, gram, weights), verdict
+
+    def _draws(self, oracles: Oracles, state: State, key: Any) -> Draws:
+        drawn = draws_batches(self.hypergradient, self.batches)
+        return Draws(oracles, self.batches, jax.random.fold_in(key, state.step) if drawn else None)
 
     def _record(self, oracles: Oracles, found: Estimate, gram: Array, weights: Array) -> Record:
         if self.weighting.values_only:
@@ -69,7 +97,6 @@ class HypergradientDescent(Algorithm):
         residuals = found.lower_residual, found.dual_residual
         return Record(found.values, weights, gram, gap, margin, direction, *residuals, found.counts)
 
-    def evaluate(self, oracles, x, y):
-        prepared = oracles.prepare(x)
-        y = self.lower(lambda y: oracles.lower_gradient(prepared.lower, y), y).end
-        return oracles.upper(prepared.upper, y)[0], y
+    def evaluate(self, oracles, state, key):
+        y = self._draws(oracles, state, key).descend(self.lower, state.x, state.y).end
+        return oracles.upper(oracles.prepare(state.x).upper, y)[0], y

@@ -1,7 +1,5 @@
 """The one loop: `solve` runs an algorithm's steps in compiled chunks and says how it ended."""
 
-import abc
-import dataclasses
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,84 +8,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, PyTree
 
 from bipareto.errors import message, positive_number, whole_number
 from bipareto.oracles import JointOracles, OracleCounts, Oracles, bind
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.progress import Progress
+from bipareto.solver.records import Algorithm, Evaluations, Record, Solution, State
 from bipareto.status import Status, Verdict
-
-
-class State(eqx.Module):
-    """Everything that changes from one upper step to the next."""
-
-    x: Float[Array, " p"]
-    y: Array
-    dual: Float[Array, "B q"]
-    memory: Any
-    upper: Any
-
-
-class Record(eqx.Module):
-    """What one upper step tells about the point x_k it started from.
-
-    `gap`: min over the simplex of ||sum_s lam_s grad phi_s||^2, the exact stationarity gap. `margin`: min_s 2 r_max <d, grad
-    phi_s> - ||d||^2, Lemma 2 holds where it is >= 0. `direction`: ||d||^2. `lower_residual`: ||grad_y g|| at the last lower
-    step. `dual_residual`: ||b - H v|| of conjugate gradients, the last term of a Neumann series.
-
-    Weightings that need the values only make one linear solve, so that no Gram matrix of all hypergradients exists: `gram`
-    is then [1, 1] = ||d||^2, `gap` its bound ||d||^2 / (sum of weights)^2, and `margin` NaN.
-    """
-
-    values: Float[Array, " S"]
-    weights: Float[Array, " S"]
-    gram: Float[Array, "R R"]
-    gap: Float[Array, ""]
-    margin: Float[Array, ""]
-    direction: Float[Array, ""]
-    lower_residual: Float[Array, ""]
-    dual_residual: Float[Array, " B"]
-    counts: OracleCounts
-
-
-class Algorithm(eqx.Module):
-    """A method: how its state starts, one upper step, and the values where it stands."""
-
-    @abc.abstractmethod
-    def init(self, oracles: Oracles, x: Array, y: Array) -> State:
-        """The state before the first step; raises where the settings do not fit the problem."""
-
-    @abc.abstractmethod
-    def step(self, oracles: Oracles, state: State) -> tuple[State, Record, Verdict]:
-        """One upper step."""
-
-    @abc.abstractmethod
-    def evaluate(self, oracles: Oracles, x: Array, y: Array) -> tuple[Float[Array, " S"], Array]:
-        """Values at x, and the lower variables they were taken at."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Solution:
-    """Where a run ended. `values` belong to `x` and `y`; `history` is a `Record` of arrays with a leading axis: upper step.
-
-    `oracles` counts what the steps evaluated; the values at the end are taken once more, for the report, and not counted.
-    """
-
-    x: PyTree
-    y: PyTree
-    values: np.ndarray
-    status: Status
-    message: str
-    history: Record
-    oracles: OracleCounts
-    seconds: float
-    compile_seconds: float
-
-    def __str__(self) -> str:
-        values = " ".join(f"{value:.6g}" for value in self.values)
-        gap = f"{self.history.gap[-1]:.3e}" if len(self.history.gap) else "unknown"
-        return f"{self.status.name} after {len(self.history.gap)} steps: values [{values}], gap {gap}; {self.message}"
 
 
 def solve(
@@ -97,12 +25,16 @@ def solve(
     y0: PyTree,
     steps: int = 500,
     *,
+    key: Any = None,
     tolerance: float | None = None,
+    evaluate_every: int | None = None,
     progress: bool | None = None,
     callback: Callable[[int, Record], Any] | None = None,
 ) -> Solution:
     """Take `steps` upper steps of `algorithm` from (x0, y0).
 
+    `key`: needed where the algorithm draws batches; the same key gives the same run. `evaluate_every`: take the
+    values of the full data every so many steps (`Solution.evaluations`), beside the estimates in the history.
     `tolerance`: stop where the stationarity gap is at most this. `progress`: a line on standard error (None: on a terminal).
     `callback(done, records)`: called after every compiled chunk with its records (leading axis: step).
 
@@ -114,8 +46,11 @@ def solve(
     limit = None if tolerance is None else positive_number("tolerance", tolerance, remedy)
     if not isinstance(algorithm, Algorithm):
         raise TypeError(message("algorithm", "be an algorithm", repr(algorithm), "build one with bp.wc_mhgd(...)"))
-    oracles, state = start(problem, algorithm, x0, y0)
-    run = _Run(algorithm, oracles, state, limit, steps)
+    every = None
+    if evaluate_every is not None:
+        every = whole_number("evaluate_every", evaluate_every, "pass a number of upper steps, or None")
+    oracles, state = start(problem, algorithm, x0, y0, key)
+    run = _Run(algorithm, oracles, state, key, limit, steps, every)
     line = Progress(steps, progress)
     try:
         while run.going:
@@ -129,7 +64,7 @@ def solve(
     return run.solution()
 
 
-def start(problem: Any, algorithm: Algorithm, x0: PyTree, y0: PyTree) -> tuple[Oracles, State]:
+def start(problem: Any, algorithm: Algorithm, x0: PyTree, y0: PyTree, key: Any = None) -> tuple[Oracles, State]:
     """Bind the problem to its variables; everything that can be checked before compute starts is checked here."""
     if not isinstance(problem, (Problem, SeparableProblem)):
         raise TypeError(message("problem", "be a Problem or SeparableProblem", repr(problem), "build one with bp.Problem"))
@@ -138,11 +73,11 @@ def start(problem: Any, algorithm: Algorithm, x0: PyTree, y0: PyTree) -> tuple[O
     for name, array in (("x0", x), ("y0", y)):
         if not bool(jnp.isfinite(array).all()):
             raise ValueError(message(name, "be finite", "NaN or Inf", "start from finite numbers"))
-    return oracles, algorithm.init(oracles, x, y)
+    return oracles, algorithm.init(oracles, x, y, key)
 
 
 @eqx.filter_jit
-def advance(algorithm: Algorithm, oracles: Oracles, state: State, tolerance: Any, length: Any, size: int):
+def advance(algorithm: Algorithm, oracles: Oracles, state: State, key: Any, tolerance: Any, length: Any, size: int):
     """At most `length` upper steps, fewer where one is stationary or fails; records in a buffer of `size` rows.
 
     Returns the state, the x of the last step that did not fail, the buffer, how many of its rows count, and the verdict.
@@ -150,7 +85,7 @@ def advance(algorithm: Algorithm, oracles: Oracles, state: State, tolerance: Any
 
     def one(carry):
         done, state, safe_x, buffer, _ = carry
-        after, record, verdict = algorithm.step(oracles, state)
+        after, record, verdict = algorithm.step(oracles, state, key)
         failed = verdict.code != 0
         if tolerance is not None:
             verdict = verdict.unless(record.gap <= tolerance, Status.STATIONARY)
@@ -159,7 +94,7 @@ def advance(algorithm: Algorithm, oracles: Oracles, state: State, tolerance: Any
         buffer = jax.tree.map(lambda rows, row: rows.at[done].set(row), buffer, record)
         return done + ~failed, state, safe_x, buffer, verdict
 
-    shapes = jax.eval_shape(lambda: algorithm.step(oracles, state)[1])
+    shapes = jax.eval_shape(lambda: algorithm.step(oracles, state, key)[1])
     buffer = jax.tree.map(lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), shapes)
     carry = (jnp.int32(0), state, state.x, buffer, Verdict.fine())
     if size == 1:
@@ -189,17 +124,18 @@ def chunk_size(oracles: Oracles, state: State) -> int:
 class _Run:
     """The host's side of a run: chunks of steps go out, records come back."""
 
-    def __init__(self, algorithm, oracles, state, tolerance, steps):
+    def __init__(self, algorithm, oracles, state, key, tolerance, steps, every):
         self.began = time.perf_counter()
-        self.algorithm, self.oracles, self.state = algorithm, oracles, state
-        self.tolerance, self.steps = tolerance, steps
+        self.algorithm, self.oracles, self.state, self.key = algorithm, oracles, state, key
+        self.tolerance, self.steps, self.every = tolerance, steps, every
+        self.evaluations = []
         self.safe_x, self.verdict = state.x, Verdict.fine()
         self.done, self.length, self.records = 0, 1, []
         self.size = chunk_size(oracles, state)
         self.compile_seconds = self._compile()
 
     def _arguments(self, length):
-        return self.algorithm, self.oracles, self.state, self.tolerance, jnp.int32(length), self.size
+        return self.algorithm, self.oracles, self.state, self.key, self.tolerance, jnp.int32(length), self.size
 
     def _compile(self) -> float:
         if self.size > 1:  # no step at all is the cheapest call that compiles, and finds what an earlier run compiled
@@ -215,7 +151,11 @@ class _Run:
     def advance(self) -> Record:
         """Run a chunk; its length aims at half a second, so that progress shows and a failure wastes little."""
         began = time.perf_counter()
-        self.state, safe_x, buffer, taken, self.verdict = advance(*self._arguments(min(self.length, self.steps - self.done)))
+        if self.every is not None and self.done % self.every == 0:
+            self.evaluations.append((self.done, _full_values(self.oracles, self.state.x, self.state.y)))
+        pause = self.steps if self.every is None else self.every - self.done % self.every
+        length = min(self.length, self.steps - self.done, pause)
+        self.state, safe_x, buffer, taken, self.verdict = advance(*self._arguments(length))
         taken = int(taken)
         if taken:
             self.safe_x = safe_x
@@ -241,6 +181,7 @@ class _Run:
             f"{where}: {status.value}" if status.failed else status.value,
             history,
             counts,
+            Evaluations(*(np.array([pair[i] for pair in self.evaluations]) for i in range(2))),
             time.perf_counter() - self.began - self.compile_seconds,
             self.compile_seconds,
         )
@@ -250,7 +191,7 @@ class _Run:
         objective = int(self.verdict.objective)
         slopes = (Status.NON_FINITE_UPPER_GRADIENT, Status.NON_FINITE_HYPERGRADIENT)
         if objective < 0 and self.verdict.status() in slopes and isinstance(self.oracles, JointOracles):
-            _, y = _evaluate(self.algorithm, self.oracles, self.state.x, self.state.y)
+            _, y = _evaluate(self.algorithm, self.oracles, self.state, self.key)
             suspects = np.asarray(self.oracles.suspects(self.oracles.prepare(self.state.x).upper, y))
             return int(np.argmax(suspects)) if suspects.any() and not suspects.all() else -1
         return objective
@@ -258,7 +199,7 @@ class _Run:
     def _end(self, history):
         """The values and variables to return: of the end, or of the last step that did not fail."""
         if self.verdict.status() is Status.COMPLETED:
-            values, y = _evaluate(self.algorithm, self.oracles, self.state.x, self.state.y)
+            values, y = _evaluate(self.algorithm, self.oracles, self.state, self.key)
             self.verdict = self.verdict.unless(~jnp.isfinite(values), Status.NON_FINITE_VALUE)
             if not self.verdict.status().failed:
                 self.verdict = self.verdict.unless(_grew(history), Status.UPPER_OVERSHOT)
@@ -273,7 +214,8 @@ def _grew(history: Record) -> Array:
     return jnp.asarray(heights[-1] > 1e3 * heights[0] and history.gap[-1] > 1e3 * history.gap[0])
 
 
-_evaluate = eqx.filter_jit(lambda algorithm, oracles, x, y: algorithm.evaluate(oracles, x, y))
+_evaluate = eqx.filter_jit(lambda algorithm, oracles, state, key: algorithm.evaluate(oracles, state, key))
+_full_values = eqx.filter_jit(lambda oracles, x, y: oracles.upper(oracles.prepare(x).upper, y)[0])
 
 
 def _where(condition: Array, yes: PyTree, no: PyTree) -> PyTree:

@@ -1,0 +1,66 @@
+"""Advice: the formulas as numbers, and settings that run."""
+
+import dataclasses
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import bipareto as bp
+from bipareto.theory import Constants, advise, estimate_constants
+from cases import CASES, quadratic
+
+
+def test_advice_is_the_corrected_formulas():
+    constants = Constants(mu=0.5, L=2.0, M=3.0, tau=0.7, rho=0.2)
+    kappa = 4.0
+    smoothness = 2 + (2 * 4 + 0.7 * 3) / 0.5 + (0.2 * 2 * 3 + 8 + 0.7 * 2 * 3) / 0.25 + 0.2 * 4 * 3 / 0.125
+    assert math.isclose(constants.L_phi, smoothness)
+    found = advise(constants, epsilon=0.1, objectives=5, largest_preference=0.8)
+    assert math.isclose(found.step_size, min(1 / (2 * (1 + smoothness) * 0.8), 1 / (3 * smoothness)))
+    assert math.isclose(found.lower_step_size, 2 / 2.5)
+    assert found.neumann_step_size == 0.5
+    assert found.steps == kappa**3 * 10
+    assert found.lower_steps == math.ceil(kappa * math.log(10))
+    assert found.neumann_terms == math.ceil(kappa * math.log(kappa**2 * 10))
+    assert found.lower_batch == kappa**8 * 10
+    assert (found.upper_batch, found.cross_batch, found.hessian_batch) == (kappa**5 * 10,) * 3
+    k, batch, sizes = found.steps, found.upper_batch, found.settings()["hypergradient"].sizes
+    expected = (2 * k * batch * 5, k * found.lower_steps * found.lower_batch, k * batch * 5, k * sum(sizes) * 5)
+    assert found.samples == expected
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Constants)])
+def test_every_constant_makes_the_objectives_less_smooth_or_more(field):
+    base = Constants(0.5, 2.0, 3.0, 0.7, 0.2)
+    grown = dataclasses.replace(base, **{field: 1.1 * getattr(base, field)})
+    assert (grown.L_phi < base.L_phi) if field == "mu" else (grown.L_phi > base.L_phi)
+
+
+def test_estimated_constants_of_problems_with_known_ones():
+    case = quadratic()
+    found = estimate_constants(case.problem, case.x, case.y)
+    np.testing.assert_allclose([found.mu, found.L], [0.5, 2.0], rtol=1e-6)
+    in_x, in_y = jax.jacobian(case.problem.upper, (0, 1))(case.x, case.y)
+    norms = np.sqrt(np.sum(np.asarray(in_x) ** 2, axis=1) + np.sum(np.asarray(in_y) ** 2, axis=1))
+    np.testing.assert_allclose(found.M, norms.max())
+    for other in CASES[1:]:
+        estimate = estimate_constants(other.problem, other.x, other.y)
+        assert other.convexity * (1 - 1e-6) <= estimate.mu <= estimate.L <= other.smoothness * (1 + 1e-6)
+
+
+def test_advice_runs():
+    """A well-conditioned problem, where theory's settings are affordable; their cost is the predicted one."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(40, 2))
+    upper = lambda x, y, d: np.array([[1.0, 0], [0, 1]]) @ (y - 1) ** 2 + 0 * d.mean()  # noqa: E731
+    lower = lambda x, y, d: 0.5 * y @ y - y @ x + d.mean(axis=0) @ y  # noqa: E731
+    problem = bp.Problem(upper, lower, noise[:, 0], noise - noise.mean(axis=0))
+    advice = advise(Constants(1.0, 1.2), 0.2, 2, 0.5)
+    assert "step_size" in str(advice)
+    algorithm = bp.wc_mhgd([0.5, 0.5], **advice.settings())
+    run = bp.solve(problem, algorithm, np.zeros(2), np.zeros(2), advice.steps, key=jax.random.key(0))
+    assert run.oracles == advice.samples
+    long = bp.solve(problem, algorithm, np.zeros(2), np.zeros(2), 20 * advice.steps, key=jax.random.key(0))
+    assert np.mean(long.history.direction[advice.steps :]) < 0.2
