@@ -52,7 +52,8 @@ class SeparableProblem(eqx.Module):
     The functions are those of one task, `upper(x, y_s[, data_s]) -> scalar`, `lower(x, y_s[, data_s]) -> scalar` and
     `prepare(x[, data_s]) -> h` (see `Problem`); they are mapped over the tasks. Every array of y has a leading axis S.
     `upper_axes` and `lower_axes` are the data's `in_axes` in the sense of `jax.vmap`: 0 per task, None shared by the tasks.
-    The Hessian of the lower level is block diagonal, so that one Hessian-vector product serves all objectives.
+    The Hessian of the lower level is block diagonal, so that one Hessian-vector product serves all objectives. As g is the
+    mean, its curvature is 1/S of a task's: step sizes of the lower level may be S times larger than for one task alone.
     """
 
     upper: Callable

@@ -116,9 +116,11 @@ def hypergradient(
         raise ValueError(message("lower", "be given for Unrolled", None, "pass lower=bp.GradientDescent(step_size, steps)"))
     oracles = bind(problem, x, y)
     batches = Batches() if batches is None else batches
+    flat_x, flat_y = oracles.x_layout.flatten(x), oracles.y_layout.flatten(y)
     check_sampling(oracles, method, batches, key)
+    check_convergence(oracles, method, flat_x, flat_y)
     draws = Draws(oracles, batches, key if draws_batches(method, batches) else None)
-    found = _estimate(draws, method, lower, oracles.x_layout.flatten(x), oracles.y_layout.flatten(y))
+    found = _estimate(draws, method, lower, flat_x, flat_y)
     status = found.verdict.status()
     if status.failed:
         raise FloatingPointError(f"{status.name} (objective {int(found.verdict.objective)}): {status.value}")
@@ -154,10 +156,10 @@ def check_convergence(oracles: Oracles, method: Hypergradient, x: Array, y: Arra
     """Raise where a stochastic Neumann series would diverge: few noisy terms do not show it while they run."""
     if not isinstance(method, StochasticNeumann):
         return
-    _, largest = extreme_eigenvalues(oracles, x, y)
-    if not float(method.step_size) < 2 / float(largest):
-        rule = f"be below 2/L = {2 / float(largest):.3g} (L = {float(largest):.3g}, estimated at the start)"
-        remedy = f"pass step_size={1 / float(largest):.2g}"
+    largest = float(extreme_eigenvalues(oracles, x, y)[1])
+    if float(method.step_size) * largest >= 2:  # a NaN passes: the run then says where it arose
+        rule = f"be below 2/L = {2 / largest:.3g} (L = {largest:.3g}, estimated at the start)"
+        remedy = f"pass step_size={1 / largest:.2g}"
         raise ValueError(message("step_size of StochasticNeumann", rule, float(method.step_size), remedy))
 
 
