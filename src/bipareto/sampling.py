@@ -25,8 +25,8 @@ class Batches(eqx.Module):
 
     `lower` (the paper's T): for each lower step. `upper` (D_f): for each objective's value and gradient, drawn for each
     objective by itself. `cross` (D_g): for the products with J, and for H where the hypergradient has no batches of its own;
-    shared by the objectives. `replace`: draw with replacement (independent samples, as the theory has it) or without, which shuffles
-    all indices at every draw.
+    shared by the objectives. `replace`: draw with replacement (independent samples, as the theory has it) or without,
+    which shuffles all indices at every draw.
     """
 
     lower: int | None = eqx.field(static=True)
