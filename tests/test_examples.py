@@ -4,6 +4,7 @@ import importlib.util
 import json
 import pathlib
 import re
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -13,6 +14,7 @@ import bipareto as bp
 from bipareto.datasets import digits
 from bipareto.experiments import demo
 from bipareto.experiments.hyper_cleaning import corrupted, split
+from bipareto.weighting import Weighting
 
 ROOT = pathlib.Path(__file__).parents[1]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
@@ -42,6 +44,17 @@ def test_readme_quickstart(capsys):
     other = bp.solve(names["problem"], bp.wc_mhgd([0.6, 0.2, 0.2], 0.5, 0.2, 50), np.zeros(10), np.zeros((3, 10)), 200)
     assert other.values[0] < solution.values[0]
     assert other.values[2] > solution.values[2]
+
+
+@pytest.mark.usefixtures("single_precision")
+def test_the_weighting_of_the_contributors_page_works():
+    block = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.DOTALL)[0]
+    names = {"Weighting": Weighting, "ClassVar": ClassVar, "jax": jax, "np": np}
+    exec(compile(block, "CONTRIBUTING.md", "exec"), names)
+    algorithm = bp.HypergradientDescent(bp.GradientDescent(0.1, 32), bp.CG(), names["Softmax"](0.1), step_size=0.1)
+    upper = lambda x, y: np.array([1.0, 2.0]) * (y - 1.0) ** 2  # noqa: E731
+    solution = bp.solve(bp.Problem(upper, lambda x, y: ((y - x) ** 2).sum()), algorithm, np.zeros(2), np.zeros(2), 50)
+    assert (solution.values < solution.history.values[0]).all()
 
 
 @pytest.mark.usefixtures("single_precision")
