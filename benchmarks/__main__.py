@@ -4,13 +4,14 @@ import json
 import pathlib
 import re
 
-from benchmarks import measure, overhead, simplex_qp, stochastic, structure
+from benchmarks import exploration, measure, overhead, simplex_qp, stochastic, structure
 
 PARTS = {
     "overhead": overhead.run,
     "separability": structure.separability,
     "memory": structure.memory,
     "compilation": structure.compilation,
+    "exploration": exploration.run,
     "simplex_qp": simplex_qp.run,
     "stochastic": stochastic.run,
 }

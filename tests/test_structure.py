@@ -24,6 +24,8 @@ ORDER = [
     "solver",
     "algorithms",
     "preferences",
+    "metrics",
+    "front",
     "theory",
     "datasets",
     "experiments",

@@ -58,6 +58,10 @@ def sampled(key=jax.random.key(0), lower_data=(jnp.ones((20, 3)), jnp.ones(20)),
     return solve(problem, bp.mgda(**{"batches": bp.Batches(4, 4, 4), **settings}), key=key)
 
 
+def explore(preferences, **options):
+    return bp.explore(PROBLEM, bp.wc_mhgd(R), preferences, X, Y, 2, **options)
+
+
 WRONG = {
     # preferences, weights
     "zero in the preference": (
@@ -274,6 +278,30 @@ WRONG = {
         lambda: bp.theory.estimate_constants(bp.Problem(upper, lambda x, y: -lower(x, y)), X, Y),
         "`lower` must be strongly convex in y",
     ),
+    # exploration
+    "preferences of the wrong width": (
+        lambda: explore(np.ones((2, 3))),
+        "`preferences` must be [P, S] with S = 2 objectives",
+    ),
+    "one preference": (lambda: explore([0.5, 0.5]), "`preferences` must be [P, S] with S = 2 objectives; found shape (2,)"),
+    "zero in one of them": (lambda: explore([[0.5, 0.5], [1.0, 0.0]]), "`preferences[1]` must be strictly positive"),
+    "no preferences to follow": (lambda: explore(None), "`preferences` must be given for an algorithm that follows one"),
+    "preferences to ignore": (
+        lambda: bp.explore(PROBLEM, bp.mgda(), [R], X, Y, 2),
+        "`preferences` must be None for an algorithm that takes no preference",
+    ),
+    "seeds without key": (lambda: explore([R], seeds=2), "`key` must be given for more than one seed"),
+    "no seeds": (lambda: explore([R], seeds=0), "`seeds` must be an integer >= 1; found 0"),
+    "no runs at once": (lambda: explore([R], batch=0), "`batch` must be an integer >= 1; found 0"),
+    "floor too high": (lambda: bp.preferences.energy(4, 3, floor=0.3), "`floor` must be below 1/4; found 0.3"),
+    "lattice too fine": (lambda: bp.preferences.lattice(10, 30), "`divisions` must give at most 100000 vectors"),
+    "ray through zero": (lambda: bp.preferences.from_ray([1.0, 0.0]), "`ray` must be strictly positive; found ray[1] = 0.0"),
+    "aspiration below the reference": (
+        lambda: bp.preferences.from_aspiration([1.0, 2.0], reference=1.5),
+        "`levels - reference` must be strictly positive",
+    ),
+    "hypervolume corner": (lambda: bp.metrics.hypervolume(np.ones((2, 2)), [1.0]), "`reference` must be 2 finite numbers"),
+    "points without axis": (lambda: bp.metrics.nondominated(np.ones(3)), "`values` must be points [n, S]; found shape (3,)"),
     # the quadratic program
     "gram not square": (
         lambda: bp.simplex_qp(jnp.ones((3, 2))),
@@ -299,6 +327,7 @@ if __name__ == "__main__":
     import sys
 
     sys.modules["bipareto.solver.loop"].__dict__["advance"] = refuse
+    sys.modules["bipareto.front.explore"].__dict__["_advance_all"] = refuse
     sys.modules["bipareto.hypergradient.estimate"].__dict__["_estimate"] = refuse
     jax.config.update("jax_enable_x64", True)
     print(json.dumps({name: outcome(call) for name, (call, _) in WRONG.items()}))

@@ -1,7 +1,8 @@
 """Multi-objective bilevel learning: several upper objectives over one lower-level training problem."""
 
-from bipareto import preferences, theory
+from bipareto import metrics, preferences, theory
 from bipareto.algorithms import HypergradientDescent, linear, mgda, stocbio, wc_mhgd
+from bipareto.front import Front, explore
 from bipareto.hypergradient import CG, Neumann, StochasticNeumann, Unrolled, hypergradient
 from bipareto.lower import GradientDescent
 from bipareto.problem import Problem, SeparableProblem
@@ -16,6 +17,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CG",
     "Batches",
+    "Front",
     "GradientDescent",
     "HypergradientDescent",
     "Linear",
@@ -30,8 +32,10 @@ __all__ = [
     "Unrolled",
     "WeightedChebyshev",
     "duality_gap",
+    "explore",
     "hypergradient",
     "linear",
+    "metrics",
     "mgda",
     "preferences",
     "simplex_qp",

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -13,7 +14,7 @@ from bipareto.oracles import Oracles
 from bipareto.sampling import Batches, Draws
 from bipareto.solver import Algorithm, Record, State
 from bipareto.status import Status
-from bipareto.weighting import Weighting, descent_margin, stationarity_gap
+from bipareto.weighting import SmoothChebyshev, WeightedChebyshev, Weighting, descent_margin, stationarity_gap
 
 
 class HypergradientDescent(Algorithm):
@@ -50,6 +51,13 @@ class HypergradientDescent(Algorithm):
         self.average = positive_number("average", average, "pass the share of the past, 0 <= average < 1", zero=True)
         if not self.average < 1:
             raise ValueError(message("average", "be below 1", float(self.average), "0.9 remembers about ten steps"))
+
+    @property
+    def takes_preference(self):
+        return isinstance(self.weighting, (WeightedChebyshev, SmoothChebyshev))
+
+    def prefer(self, preference):
+        return eqx.tree_at(lambda algorithm: algorithm.weighting.preference, self, preference)
 
     def init(self, oracles, x, y, key):
         self.weighting.preference_of(oracles.objectives)

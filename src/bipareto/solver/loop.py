@@ -11,10 +11,11 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from bipareto.errors import message, positive_number, whole_number
-from bipareto.oracles import JointOracles, OracleCounts, Oracles, bind
+from bipareto.oracles import Oracles, bind
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.progress import Progress
-from bipareto.solver.records import Algorithm, Evaluations, Record, Solution, State
+from bipareto.solver.conclusion import Ended, conclude
+from bipareto.solver.records import Algorithm, Record, Solution, State
 from bipareto.status import Status, Verdict
 
 
@@ -167,54 +168,11 @@ class _Run:
         return records
 
     def solution(self) -> Solution:
-        history = jax.tree.map(lambda *leaves: np.concatenate(leaves), *self.records)
-        values, y, x = self._end(history)
-        status = self.verdict.status()
-        objective = self._objective() if status.failed else -1
-        where = f"step {self.done}" + (f", objective {objective}" if objective >= 0 else "")
-        counts = OracleCounts(*(int(np.sum(count, dtype=np.int64)) for count in history.counts))
-        return Solution(
-            self.oracles.x_layout.unflatten(x),
-            self.oracles.y_layout.unflatten(y),
-            np.asarray(values),
-            status,
-            f"{where}: {status.value}" if status.failed else status.value,
-            history,
-            counts,
-            Evaluations(*(np.array([pair[i] for pair in self.evaluations]) for i in range(2))),
-            time.perf_counter() - self.began - self.compile_seconds,
-            self.compile_seconds,
-        )
-
-    def _objective(self) -> int:
-        """The objective to blame for a failure, -1 for none or all."""
-        objective = int(self.verdict.objective)
-        slopes = (Status.NON_FINITE_UPPER_GRADIENT, Status.NON_FINITE_HYPERGRADIENT)
-        if objective < 0 and self.verdict.status() in slopes and isinstance(self.oracles, JointOracles):
-            _, y = _evaluate(self.algorithm, self.oracles, self.state, self.key)
-            suspects = np.asarray(self.oracles.suspects(self.oracles.prepare(self.state.x).upper, y))
-            return int(np.argmax(suspects)) if suspects.any() and not suspects.all() else -1
-        return objective
-
-    def _end(self, history):
-        """The values and variables to return: of the end, or of the last step that did not fail."""
-        if self.verdict.status() is Status.COMPLETED:
-            values, y = _evaluate(self.algorithm, self.oracles, self.state, self.key)
-            self.verdict = self.verdict.unless(~jnp.isfinite(values), Status.NON_FINITE_VALUE)
-            if not self.verdict.status().failed:
-                self.verdict = self.verdict.unless(_grew(history), Status.UPPER_OVERSHOT)
-                return values, y, self.state.x
-        last = history.values[-1] if self.done else np.full(self.oracles.objectives, np.nan)
-        return last, self.state.y, self.safe_x
+        parts = (self.algorithm, self.oracles, self.key, self.state, self.safe_x, self.verdict, self.records)
+        seconds = time.perf_counter() - self.began - self.compile_seconds
+        return conclude(Ended(*parts, self.evaluations, seconds, self.compile_seconds))
 
 
-def _grew(history: Record) -> Array:
-    """Whether the run ran away. Finite numbers are no failure of a step, so this is judged over the whole run."""
-    heights = np.max(np.abs(history.values), axis=1)
-    return jnp.asarray(heights[-1] > 1e3 * heights[0] and history.gap[-1] > 1e3 * history.gap[0])
-
-
-_evaluate = eqx.filter_jit(lambda algorithm, oracles, state, key: algorithm.evaluate(oracles, state, key))
 _full_values = eqx.filter_jit(lambda oracles, x, y: oracles.upper(oracles.prepare(x).upper, y)[0])
 
 

@@ -49,6 +49,15 @@ class Record(eqx.Module):
 class Algorithm(eqx.Module):
     """A method: how its state starts, one upper step, and the values where it stands."""
 
+    @property
+    @abc.abstractmethod
+    def takes_preference(self) -> bool:
+        """Whether the method follows a preference."""
+
+    @abc.abstractmethod
+    def prefer(self, preference: Any) -> "Algorithm":
+        """The same method with another preference."""
+
     @abc.abstractmethod
     def init(self, oracles: Oracles, x: Array, y: Array, key: Any) -> State:
         """The state before the first step; raises where the settings do not fit the problem."""

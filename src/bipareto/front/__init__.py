@@ -1,0 +1,4 @@
+from bipareto.front.explore import explore
+from bipareto.front.front import Front
+
+__all__ = ["Front", "explore"]
