@@ -37,8 +37,6 @@ def run(rounds: int = 3) -> dict:
         times = interleaved(rivals, rounds)
         ratio = float(np.median(times["explored"]) / np.median(times["one run"]))
         table[make.__name__] = {name: float(np.median(values)) for name, values in times.items()} | {"ratio": ratio}
-        print(
         one, explored = spread(times["one run"]), spread(times["explored"])
         print(f"{make.__name__:<10} one run {one} s, {RUNS} explored {explored} s: {ratio:.1f} runs")
-        )
     return table
