@@ -18,17 +18,26 @@ def run(case, algorithm, steps, **options):
     return bp.solve(case.problem, algorithm, case.x, case.y, steps=steps, **options)
 
 
-@pytest.mark.parametrize("hypergradient", [bp.CG(20), bp.Unrolled()], ids=["CG", "NS"])
-def test_squared_direction_decays_like_one_over_k(hypergradient):
-    """Theorem 1: the running mean of ||d||^2 falls at least like K^-0.9 on a smooth problem, for CG and NS."""
-    case = ridge()
-    algorithm = bp.wc_mhgd(R3, 0.2, 1 / case.smoothness, 60, hypergradient, u="certified")
-    direction = run(case, algorithm, 3000).history.direction
+def decay(case, algorithm, steps, first):
+    """Slope of the running mean of ||d||^2 against K, both in logarithms, from step `first` on."""
+    direction = run(case, algorithm, steps).history.direction
     k = np.arange(1, len(direction) + 1)
     mean = np.cumsum(direction) / k
-    late = k >= 100
-    slope = np.polyfit(np.log(k[late]), np.log(mean[late]), 1)[0]
-    assert slope <= -0.9
+    return np.polyfit(np.log(k[k >= first]), np.log(mean[k >= first]), 1)[0]
+
+
+@pytest.mark.parametrize("u", ["certified", "prox"])
+@pytest.mark.parametrize("hypergradient", [bp.CG(20), bp.Unrolled()], ids=["CG", "NS"])
+def test_squared_direction_decays_like_one_over_k(hypergradient, u):
+    """Theorem 1: the running mean of ||d||^2 falls at least like K^-0.9 on a smooth problem, for CG and NS."""
+    case = quadratic()
+    assert decay(case, bp.wc_mhgd(R3, 0.05, 0.5 / case.smoothness, 60, hypergradient, u=u), 1500, 30) <= -0.9
+
+
+def test_squared_direction_decays_late_on_a_harder_problem():
+    """Ridge regression is still in its transient at K = 30 (slope -0.88 over 30 ... 1500 here): the rate shows later."""
+    case = ridge()
+    assert decay(case, bp.wc_mhgd(R3, 0.2, 1 / case.smoothness, 60, bp.CG(20), u="certified"), 3000, 100) <= -0.9
 
 
 K, D, N = 7, 5, 3
@@ -206,16 +215,13 @@ def test_separable_run_equals_the_joint_run():
     r = bp.preferences.focused(5, 0.6)[1]
     for algorithm in (
         bp.wc_mhgd(r, 0.1, 1.0, 8, bp.CG(2)),
-        bp.linear(r, 0.1, 1.0, 8, bp.CG(2)),
+        bp.linear(r, 0.1, 1.0, 8, bp.CG(20)),  # converged: truncated, blocks and their sum take different scalars
         bp.mgda(0.1, 1.0, 8, bp.Unrolled()),
     ):
         a = run(case, algorithm, 15)
         b = bp.solve(as_joint(case.problem), algorithm, case.x, case.y, 15)
-        if isinstance(algorithm.weighting, bp.Linear):  # truncated CG on blocks and on their sum take different scalars
-            assert np.abs(np.asarray(a.x) - np.asarray(b.x)).max() < 0.1
-        else:
-            np.testing.assert_allclose(a.x, b.x, rtol=0, atol=1e-12)
-            np.testing.assert_allclose(a.history.gram, b.history.gram, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(a.x, b.x, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(a.history.gram, b.history.gram, rtol=0, atol=1e-11)
 
 
 def test_values_only_weightings_follow_the_full_jacobian():
