@@ -21,6 +21,8 @@ ORDER = [
     "simplex",
     "weighting",
     "progress",
+    "distributed",
+    "store",
     "solver",
     "algorithms",
     "preferences",

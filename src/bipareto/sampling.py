@@ -99,9 +99,9 @@ class Draws(eqx.Module):
 
 def samples_of(problem: Problem | SeparableProblem, level: str) -> int:
     """How many samples the data of a level has; 1 without data."""
-    data, axes = _data(problem, level)
+    data, axes = level_data(problem, level)
     leaves = jax.tree.leaves(data)
-    return leaves[0].shape[_sample_axis(leaves[0], axes[0])] if leaves else 1
+    return leaves[0].shape[sample_axis(leaves[0], axes[0])] if leaves else 1
 
 
 def population(problem: Problem | SeparableProblem, sizes: Any, replace: bool) -> None:
@@ -109,11 +109,11 @@ def population(problem: Problem | SeparableProblem, sizes: Any, replace: bool) -
     for parameter, level, size in sizes:
         if size is None:
             continue
-        data, axes = _data(problem, level)
+        data, axes = level_data(problem, level)
         if not jax.tree.leaves(data):
             rule = f"be None for a problem without `{level}_data`"
             raise ValueError(message(parameter, rule, size, f"pass the samples as {level}_data to the problem"))
-        shapes = [(leaf.shape, _sample_axis(leaf, axis)) for leaf, axis in zip(jax.tree.leaves(data), axes, strict=True)]
+        shapes = [(leaf.shape, sample_axis(leaf, axis)) for leaf, axis in zip(jax.tree.leaves(data), axes, strict=True)]
         if any(len(shape) <= axis for shape, axis in shapes) or len({shape[axis] for shape, axis in shapes}) > 1:
             rule = "have as many samples in every array (first axis, after the task axis)"
             found = ", ".join(f"shape {shape}" for shape, _ in shapes)
@@ -124,27 +124,27 @@ def population(problem: Problem | SeparableProblem, sizes: Any, replace: bool) -
             raise ValueError(message(parameter, rule, size, "lower it, or draw with replace=True"))
 
 
-def _data(problem: Problem | SeparableProblem, level: str) -> tuple[PyTree, tuple[int | None, ...]]:
+def level_data(problem: Problem | SeparableProblem, level: str) -> tuple[PyTree, tuple[int | None, ...]]:
     data = problem.upper_data if level == "upper" else problem.lower_data
     if isinstance(problem, SeparableProblem):
         return data, problem.upper_axes if level == "upper" else problem.lower_axes
     return data, (None,) * len(jax.tree.leaves(data))
 
 
-def _sample_axis(leaf: Array, task_axis: int | None) -> int:
+def sample_axis(leaf: Array, task_axis: int | None) -> int:
     return 1 if task_axis is not None and task_axis % leaf.ndim == 0 else 0
 
 
 def _on_lower(oracles: Oracles, indices: Int[Array, " batch"]) -> Oracles:
-    data, axes = _data(oracles.problem, "lower")
+    data, axes = level_data(oracles.problem, "lower")
     leaves, treedef = jax.tree.flatten(data)
-    batch = [jnp.take(leaf, indices, axis=_sample_axis(leaf, axis)) for leaf, axis in zip(leaves, axes, strict=True)]
+    batch = [jnp.take(leaf, indices, axis=sample_axis(leaf, axis)) for leaf, axis in zip(leaves, axes, strict=True)]
     return eqx.tree_at(lambda o: jax.tree.leaves(o.problem.lower_data), oracles, jax.tree.leaves(treedef.unflatten(batch)))
 
 
 def _on_upper(oracles: Oracles, indices: Int[Array, "S batch"]) -> Oracles:
     """Every objective on the samples of its own row; the data then has a leading axis S in all its arrays."""
-    data, axes = _data(oracles.problem, "upper")
+    data, axes = level_data(oracles.problem, "upper")
     leaves, treedef = jax.tree.flatten(data)
     take = lambda leaf, rows: jnp.take(leaf, rows, axis=0)  # noqa: E731
     batch = [jax.vmap(take, (axis, 0))(leaf, indices) for leaf, axis in zip(leaves, axes, strict=True)]

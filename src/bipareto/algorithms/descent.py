@@ -59,6 +59,10 @@ class HypergradientDescent(Algorithm):
     def prefer(self, preference):
         return eqx.tree_at(lambda algorithm: algorithm.weighting.preference, self, preference)
 
+    @property
+    def reference(self):
+        return self.weighting.reference if isinstance(self.weighting, (WeightedChebyshev, SmoothChebyshev)) else 0.0
+
     def init(self, oracles, x, y, key):
         self.weighting.preference_of(oracles.objectives)
         check_sampling(oracles, self.hypergradient, self.batches, key)

@@ -1,21 +1,24 @@
 """Many preferences and seeds as one program: every run is a row of a mapped `solve`."""
 
-import time
+import os
+import pathlib
+from collections.abc import Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
-from bipareto.errors import message, positive_number, positive_vector, whole_number
-from bipareto.front.front import Front
-from bipareto.oracles import Oracles
+from bipareto import preferences as preference_sets
+from bipareto.distributed import agree, mesh
+from bipareto.errors import flag, message, positive_number, positive_vector, whole_number
+from bipareto.front.fleet import Fleet, Task
+from bipareto.front.front import Front, Recipe
+from bipareto.front.plan import Plan, seed_keys
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.progress import Progress
-from bipareto.solver import Algorithm, Ended, Record, Solution, State, advance, chunk_size, conclude, start
-from bipareto.status import Verdict
+from bipareto.solver import Algorithm, start
+from bipareto.solver.saving import Saver, run_settings, solutions_from, solutions_part
 
 
 def explore(
@@ -29,15 +32,27 @@ def explore(
     seeds: int = 1,
     key: Any = None,
     tolerance: float | None = None,
+    continuation: bool = False,
+    refine: int = 0,
+    names: Sequence[str] | None = None,
     batch: int | None = None,
+    devices: Sequence[jax.Device] | None = None,
     progress: bool | None = None,
+    directory: Any = None,
+    resume: bool = False,
+    save_every: float = 30.0,
 ) -> Front:
     """Solve for every preference [P, S] and seed, mapped into one compiled program; equal to as many calls of `solve`.
 
-    `algorithm` holds the settings; its own preference is replaced. `preferences=None`: no preference, for algorithms that
-    take none. `seeds`: runs per preference for algorithms that draw batches, seed i with `jax.random.fold_in(key, i)`.
-    `batch`: how many runs to map at once (None: all), for problems whose runs do not fit the memory together. A run that
-    fails is marked in `Front.status` and does not disturb the others.
+    `algorithm` holds the settings; its own preference is replaced. `preferences`: rows, or a number for so many of
+    `preferences.evenly`; None for algorithms that take none. `seeds`: runs per preference for algorithms that draw batches,
+    seed i with `jax.random.fold_in(key, i)`. A run that fails is marked in `Front.status` and does not disturb the others.
+
+    `continuation`: visit the preferences along a nearest-neighbour tour, each run from where the one before ended. `refine`:
+    so many preferences more, each in the largest gap of the front at that time. `names`: of the objectives.
+
+    `devices`: those to divide the runs over (None: all, of all processes). `batch`: how many runs to map at once (None: as
+    many as fit the memory). `directory`, `resume`, `save_every`: as in `solve`.
     """
     steps = whole_number("steps", steps, "pass the number of upper steps")
     seeds = whole_number("seeds", seeds, "pass the number of runs per preference")
@@ -45,24 +60,83 @@ def explore(
     limit = None if tolerance is None else positive_number("tolerance", tolerance, remedy)
     if not isinstance(algorithm, Algorithm):
         raise TypeError(message("algorithm", "be an algorithm", repr(algorithm), "build one with bp.wc_mhgd(...)"))
-    oracles, state = start(problem, algorithm, x0, y0, key)
-    rows = _rows(algorithm, preferences, oracles.objectives)
+    if batch is not None:
+        batch = whole_number("batch", batch, "pass how many runs to map at once, or None")
     if seeds > 1 and key is None:
         rule = "be given for more than one seed"
         raise ValueError(message("key", rule, None, "pass key=jax.random.key(0), or seeds=1 for a deterministic algorithm"))
-    runs = [(row, None if key is None else jax.random.fold_in(key, seed)) for row in rows for seed in range(seeds)]
-    size = len(runs) if batch is None else whole_number("batch", batch, "pass how many runs to map at once, or None")
-    line = Progress(len(runs) * steps, progress)
-    solutions = []
-    for first in range(0, len(runs), size):
-        fleet = _Fleet(algorithm, oracles, state, runs[first : first + size], limit, steps)
-        while fleet.going:
-            fleet.advance()
-            line(first * steps + int(fleet.done.sum()), *fleet.shown())
-        solutions += fleet.solutions()
-    line.close()
-    grid = [solutions[i * seeds : (i + 1) * seeds] for i in range(len(rows))]
-    return Front(None if preferences is None else np.stack(rows), grid)
+    oracles, state = start(problem, algorithm, x0, y0, key)
+    rows = _rows(algorithm, preferences, oracles.objectives)
+    names = _names(names, oracles.objectives)
+    plan = Plan(algorithm, oracles, state, rows, seed_keys(key, seeds))
+    plan.follow(*_order(algorithm, continuation, refine))
+    task = Task.of(algorithm, oracles, state, limit, steps, mesh(devices))
+
+    def settings():
+        first = algorithm if rows[0] is None else algorithm.prefer(rows[0])
+        wanted = {"preferences": None if rows[0] is None else np.stack(rows), "seeds": seeds, "batch": batch}
+        wanted |= {"continuation": continuation, "refine": refine, "steps": steps, "tolerance": limit}
+        return run_settings(problem, first, oracles, state, key, **wanted)
+
+    with Saver(directory, resume, save_every, settings) as saver, Progress(plan.total * steps, progress, "steps") as line:
+        _make(plan, task, saver, line, batch)
+    table = None if rows[0] is None else np.stack(plan.rows)
+    return Front(table, plan.grid(), algorithm.reference, names, Recipe(problem, algorithm, steps, key, limit))
+
+
+def _make(plan: Plan, task: Task, saver: Saver, line: Progress, batch: int | None) -> None:
+    """All runs of the plan, in batches."""
+    width = saver.fact("width") or _width(plan, task, batch)
+    number = 0
+    while runs := plan.next(width):
+        refined = runs[0].number >= plan.base * len(plan.keys)
+        fleet = Fleet(task, runs, _divisible(len(runs) if refined else width, task))
+        found = saver.result(number)
+        if found is not None:
+            solutions = solutions_from(found, plan.oracles, plan.state, fleet.histories(saver))
+        else:
+            _sail(fleet, plan, saver, line, number, width)
+            solutions = fleet.solutions()
+            part = solutions_part(solutions, plan.oracles)
+            saver.finish(number, (part[0], part[1] | {"width": width}), solutions)
+        plan.take(runs, solutions)
+        number += 1
+
+
+def _sail(fleet: Fleet, plan: Plan, saver: Saver, line: Progress, number: int, width: int) -> None:
+    """One batch to its end."""
+    if (found := saver.checkpoint(number)) is not None:
+        fleet.restore(found, saver)
+    steps = fleet.task.steps
+    while (active := fleet.active).any():
+        fleet.advance()
+        for i in np.flatnonzero(active):
+            saver.records(fleet.runs[i].number, int(fleet.done[i]), fleet.records[i][-1])
+        values, gaps = fleet.last()
+        ended = len(plan.solutions) + int((~fleet.active).sum())
+        done = len(plan.solutions) * steps + int(np.where(fleet.active, fleet.done, steps).sum())
+        head = f"runs {ended}/{plan.total}  "
+        line(done, _mean(values), float(_mean(gaps)), head, lambda v=values, g=gaps: _rows_shown(fleet, v, g))
+
+        def snapshot():
+            arrays, facts = fleet.snapshot()
+            return arrays, facts | {"width": width}
+
+        saver.chunk(number, snapshot)
+
+
+def _mean(rows: np.ndarray) -> Any:
+    return np.nanmean(rows, axis=0) if np.isfinite(rows).any() else np.nan * rows[0]
+
+
+def _rows_shown(fleet: Fleet, values: np.ndarray, gaps: np.ndarray, most: int = 12) -> list[str]:
+    """The objective table of the runs in flight."""
+    lines = []
+    for i, run in list(enumerate(fleet.runs))[:most]:
+        r = "no preference" if run.preference is None else " ".join(f"{entry:.2f}" for entry in run.preference[:8])
+        cells = " ".join(f"{value:9.4g}" for value in values[i][:8])
+        lines.append(f"  {r}  |{cells}  |  gap {gaps[i]:.1e}  step {fleet.done[i]}")
+    return lines + ([f"  ... and {fleet.count - most} runs more"] if fleet.count > most else [])
 
 
 def _rows(algorithm: Algorithm, preferences: Any, objectives: int) -> list[Any]:
@@ -76,6 +150,8 @@ def _rows(algorithm: Algorithm, preferences: Any, objectives: int) -> list[Any]:
     if not takes:
         remedy = "pass preferences=None, or use bp.wc_mhgd(...)"
         raise ValueError(message("preferences", "be None for an algorithm that takes no preference", "preferences", remedy))
+    if isinstance(preferences, int):
+        preferences = preference_sets.evenly(objectives, preferences)
     table = np.asarray(preferences, float)
     if table.ndim != 2 or table.shape[1] != objectives or not len(table):
         rule = f"be [P, S] with S = {objectives} objectives"
@@ -83,79 +159,53 @@ def _rows(algorithm: Algorithm, preferences: Any, objectives: int) -> list[Any]:
     return [positive_vector(f"preferences[{i}]", row, "see bp.preferences") for i, row in enumerate(table)]
 
 
-@eqx.filter_jit
-def _advance_all(algorithm, oracles, states, preferences, keys, tolerance, lengths, size):
-    def one(state, preference, key, length):
-        return advance(_with(algorithm, preference), oracles, state, key, tolerance, length, size)
-
-    return jax.vmap(one)(states, preferences, keys, lengths)
-
-
-@eqx.filter_jit
-def _evaluate_all(algorithm, oracles, states, preferences, keys):
-    def one(state, preference, key):
-        return _with(algorithm, preference).evaluate(oracles, state, key)
-
-    return jax.vmap(one)(states, preferences, keys)
+def _order(algorithm: Algorithm, continuation: Any, refine: Any) -> tuple[bool, int]:
+    continuation = flag("continuation", continuation)
+    refine = whole_number("refine", refine, "pass how many preferences to add, or 0", least=0)
+    if (continuation or refine) and not algorithm.takes_preference:
+        name, default = ("continuation", False) if continuation else ("refine", 0)
+        rule = f"be {default} for an algorithm that takes no preference"
+        raise ValueError(message(name, rule, continuation or refine, "use bp.wc_mhgd(...)"))
+    return continuation, refine
 
 
-def _with(algorithm: Algorithm, preference: Array | None) -> Algorithm:
-    return algorithm if preference is None else algorithm.prefer(preference)
+def _names(names: Sequence[str] | None, objectives: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or len(names) != objectives or not all(isinstance(name, str) for name in names):
+        raise ValueError(message("names", f"be {objectives} strings", repr(names), "name every objective, or pass None"))
+    return tuple(names)
 
 
-class _Fleet:
-    """The host's side of mapped runs: each has its own length, state and verdict."""
+def _divisible(count: int, task: Task) -> int:
+    """Rounded up so that every device gets as many runs."""
+    devices = 1 if task.devices is None else task.devices.size
+    return -(-count // devices) * devices
 
-    def __init__(self, algorithm: Algorithm, oracles: Oracles, state: State, runs: list, tolerance: Any, steps: int):
-        self.began = time.perf_counter()
-        self.algorithm, self.oracles, self.tolerance, self.steps = algorithm, oracles, tolerance, steps
-        self.preferences = None if runs[0][0] is None else jnp.stack([jnp.asarray(row) for row, _ in runs])
-        self.keys = None if runs[0][1] is None else jnp.stack([key for _, key in runs])
-        self.count = len(runs)
-        self.states = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (self.count, *leaf.shape)), state)
-        self.safe = self.states.x
-        self.done, self.length = np.zeros(self.count, int), 1
-        self.active = np.ones(self.count, bool)
-        self.verdicts = jax.tree.map(lambda leaf: np.broadcast_to(np.asarray(leaf), (self.count,)).copy(), Verdict.fine())
-        self.size = chunk_size(oracles, state)
-        self.records: list[list[Record]] = [[] for _ in range(self.count)]
 
-    @property
-    def going(self) -> bool:
-        return bool(self.active.any())
+def _width(plan: Plan, task: Task, batch: int | None) -> int:
+    """How many runs to map at once: what was asked for, or what fits three quarters of the free memory."""
+    most = plan.base * len(plan.keys)
+    if plan.continuation:
+        return len(plan.keys)
+    if batch is not None:
+        return min(batch, most)
+    if task.size == 1:  # convolutions on a CPU are slower mapped than one by one
+        return _divisible(1, task)
+    fleet = Fleet(task, plan.next(most), _divisible(most, task))
+    devices = 1 if task.devices is None else task.devices.size
+    fits = int(0.75 * _free_memory() * devices / max(fleet.bytes_per_run(), 1))
+    (short,) = agree(max(0.0, float(most - fits)))
+    return max(1, most - int(short))
 
-    def advance(self) -> None:
-        began = time.perf_counter()
-        lengths = np.where(self.active, np.minimum(self.length, self.steps - self.done), 0)
-        arguments = (self.states, self.preferences, self.keys, self.tolerance, jnp.asarray(lengths, jnp.int32))
-        states, safe, buffer, taken, verdicts = _advance_all(self.algorithm, self.oracles, *arguments, max(self.size, 2))
-        taken, verdicts = np.asarray(taken), jax.tree.map(np.asarray, verdicts)
-        moved = jnp.asarray(taken > 0)
-        self.states, self.safe = states, jnp.where(moved[:, None], safe, self.safe)
-        buffer = jax.tree.map(np.asarray, buffer)
-        for i in np.flatnonzero(self.active):
-            self.records[i].append(jax.tree.map(lambda leaf, i=i: leaf[i, : taken[i]].copy(), buffer))
-            self.verdicts.code[i], self.verdicts.objective[i] = verdicts.code[i], verdicts.objective[i]
-        self.done += taken
-        self.active &= (self.done < self.steps) & (self.verdicts.code == 0)
-        seconds = time.perf_counter() - began
-        self.length = max(1, self.length // 2) if seconds > 1 else min(self.size, self.length * (1 + (seconds < 0.25)))
 
-    def shown(self) -> tuple[np.ndarray, float]:
-        """Mean values and gap over the runs, for the progress line."""
-        last = [pieces[-1] for pieces in self.records if len(pieces[-1].gap)]
-        values = np.mean([piece.values[-1] for piece in last], axis=0) if last else np.full(self.oracles.objectives, np.nan)
-        return values, float(np.mean([piece.gap[-1] for piece in last])) if last else float("nan")
-
-    def solutions(self) -> list[Solution]:
-        values, y = _evaluate_all(self.algorithm, self.oracles, self.states, self.preferences, self.keys)
-        seconds = (time.perf_counter() - self.began) / self.count
-        return [self._solution(i, (values[i], y[i]), seconds) for i in range(self.count)]
-
-    def _solution(self, i: int, evaluated: tuple[Array, Array], seconds: float) -> Solution:
-        preference = None if self.preferences is None else self.preferences[i]
-        key = None if self.keys is None else self.keys[i]
-        state = jax.tree.map(lambda leaf: leaf[i], self.states)
-        verdict = Verdict(jnp.asarray(self.verdicts.code[i]), jnp.asarray(self.verdicts.objective[i]))
-        parts = (_with(self.algorithm, preference), self.oracles, key, state, self.safe[i], verdict, self.records[i])
-        return conclude(Ended(*parts, [], seconds, 0.0), evaluated)
+def _free_memory() -> float:
+    """Bytes free for one device; a CPU's forced devices share theirs."""
+    stats = jax.local_devices()[0].memory_stats()
+    if stats and "bytes_limit" in stats:
+        return stats["bytes_limit"] - stats["bytes_in_use"]
+    table = pathlib.Path("/proc/meminfo")
+    if table.exists():
+        lines = dict(line.split(":") for line in table.read_text().splitlines())
+        return 1024 * float(lines["MemAvailable"].split()[0]) / jax.local_device_count()
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2 / jax.local_device_count()

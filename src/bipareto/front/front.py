@@ -1,14 +1,25 @@
 """What exploration found: one solution per preference and seed, and ways to look at them and choose."""
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import PyTree
 
-from bipareto.errors import message, positive_vector, whole_number
+from bipareto.errors import flag, message, positive_vector, whole_number
 from bipareto.metrics import Hypervolume, chebyshev, hypervolume, igd_plus, nondominated, nonuniformity
-from bipareto.solver import Solution
+from bipareto.solver import Algorithm, Solution, solve
 from bipareto.status import Status
+
+
+class Recipe(NamedTuple):
+    """How the runs of a front were made, to make one more like them."""
+
+    problem: Any
+    algorithm: Algorithm
+    steps: int
+    key: Any
+    tolerance: Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,6 +28,9 @@ class Front:
 
     preferences: np.ndarray | None
     solutions: list[list[Solution]]
+    reference: Any = 0.0
+    names: tuple[str, ...] | None = None
+    recipe: Recipe | None = dataclasses.field(default=None, repr=False)
 
     @property
     def values(self) -> np.ndarray:
@@ -85,6 +99,33 @@ class Front:
         heights = np.where(self.failed, np.inf, np.max(r * self.values, axis=-1))
         p, seed = np.unravel_index(np.argmin(heights), heights.shape)
         return self.solutions[p][seed]
+
+    def resolve(self, preference: Any, steps: int | None = None, **options: Any) -> Solution:
+        """Solve for a new preference from the nearest point found, `select(preference)`; `options` go to `solve`."""
+        if self.recipe is None:
+            remedy = "explore in this session, or call bp.solve from front.select(preference).x and .y"
+            raise ValueError(message("front", "know its problem to solve again", "a front read from a file", remedy))
+        made, nearest = self.recipe, self.select(preference)
+        if not made.algorithm.takes_preference:
+            remedy = "explore with bp.wc_mhgd(...)"
+            raise ValueError(message("front", "be of an algorithm that follows a preference", "one that does not", remedy))
+        r = positive_vector("preference", preference, "pass a positive vector, one entry per objective")
+        options = {"key": made.key, "tolerance": made.tolerance} | options
+        steps = made.steps if steps is None else steps
+        return solve(made.problem, made.algorithm.prefer(r), nearest.x, nearest.y, steps, **options)
+
+    def save(self, path: Any, *, x: bool = False) -> None:
+        """Write the front to one file that `Front.load` and `numpy.load` read; with `x` the variables of all runs too."""
+        from bipareto.front.files import save
+
+        save(self, path, flag("x", x))
+
+    @staticmethod
+    def load(path: Any, x0: PyTree = None, y0: PyTree = None) -> "Front":
+        """Read a front. Its variables, where saved, come as vectors, or as trees like `x0` and `y0` where given."""
+        from bipareto.front.files import load
+
+        return load(path, x0, y0)
 
     def plot(self) -> Any:
         """Parallel coordinates, as a matplotlib figure: one line per preference, its mean values with standard errors."""

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from bipareto.oracles import JointOracles, OracleCounts, Oracles
-from bipareto.solver.records import Algorithm, Evaluations, Record, Solution, State
+from bipareto.oracles import JointOracles, Oracles
+from bipareto.solver.records import Algorithm, Evaluations, Record, Solution, State, total_counts
 from bipareto.status import Status, Verdict
 
 
@@ -42,8 +42,8 @@ def conclude(run: Ended, evaluated: tuple[Array, Array] | None = None) -> Soluti
         status,
         f"{where}: {status.value}" if status.failed else status.value,
         history,
-        OracleCounts(*(int(np.sum(count, dtype=np.int64)) for count in history.counts)),
-        Evaluations(*(np.array([pair[i] for pair in run.evaluations]) for i in range(2))),
+        total_counts(history),
+        Evaluations.of(run.evaluations),
         run.seconds,
         run.compile_seconds,
     )

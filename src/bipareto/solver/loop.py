@@ -15,7 +15,8 @@ from bipareto.oracles import Oracles, bind
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.progress import Progress
 from bipareto.solver.conclusion import Ended, conclude
-from bipareto.solver.records import Algorithm, Record, Solution, State
+from bipareto.solver.records import Algorithm, Evaluations, Record, Solution, State
+from bipareto.solver.saving import Part, Saver, run_settings, solutions_from, solutions_part, state_arrays, state_from
 from bipareto.status import Status, Verdict
 
 
@@ -31,6 +32,9 @@ def solve(
     evaluate_every: int | None = None,
     progress: bool | None = None,
     callback: Callable[[int, Record], Any] | None = None,
+    directory: Any = None,
+    resume: bool = False,
+    save_every: float = 30.0,
 ) -> Solution:
     """Take `steps` upper steps of `algorithm` from (x0, y0).
 
@@ -38,6 +42,9 @@ def solve(
     values of the full data every so many steps (`Solution.evaluations`), beside the estimates in the history.
     `tolerance`: stop where the stationarity gap is at most this. `progress`: a line on standard error (None: on a terminal).
     `callback(done, records)`: called after every compiled chunk with its records (leading axis: step).
+
+    `directory`: a folder for settings, records and a checkpoint every `save_every` seconds. With `resume=True` a run that
+    was interrupted there, by whatever, goes on to the very result it would have had; one that ended is read, not run.
 
     A run that fails ends in that step: `status` and `message` name the stage and the objective, and x, y, values are those
     of the last step that was finite in all its stages.
@@ -51,18 +58,26 @@ def solve(
     if evaluate_every is not None:
         every = whole_number("evaluate_every", evaluate_every, "pass a number of upper steps, or None")
     oracles, state = start(problem, algorithm, x0, y0, key)
-    run = _Run(algorithm, oracles, state, key, limit, steps, every)
-    line = Progress(steps, progress)
-    try:
+    settings = lambda: run_settings(  # noqa: E731
+        problem, algorithm, oracles, state, key, steps=steps, tolerance=limit, evaluate_every=every
+    )
+    with Saver(directory, resume, save_every, settings) as saver, Progress(steps, progress) as line:
+        if (found := saver.result(0)) is not None:
+            return solutions_from(found, oracles, state, [saver.history(0, record_shape(algorithm, oracles, state, key))])[0]
+        run = _Run(algorithm, oracles, state, key, limit, steps, every)
+        if (found := saver.checkpoint(0)) is not None:
+            run.restore(found, saver)
         while run.going:
             records = run.advance()
+            saver.records(0, run.done, records)
             if len(records.gap):
                 line(run.done, np.asarray(records.values[-1]), float(records.gap[-1]))
                 if callback is not None:
                     callback(run.done, records)
-    finally:
-        line.close()
-    return run.solution()
+            saver.chunk(0, run.snapshot)
+        solution = run.solution()
+        saver.finish(0, solutions_part([solution], oracles), solution)
+    return solution
 
 
 def start(problem: Any, algorithm: Algorithm, x0: PyTree, y0: PyTree, key: Any = None) -> tuple[Oracles, State]:
@@ -95,15 +110,20 @@ def advance(algorithm: Algorithm, oracles: Oracles, state: State, key: Any, tole
         buffer = jax.tree.map(lambda rows, row: rows.at[done].set(row), buffer, record)
         return done + ~failed, state, safe_x, buffer, verdict
 
-    shapes = jax.eval_shape(lambda: algorithm.step(oracles, state, key)[1])
+    shapes = record_shape(algorithm, oracles, state, key)
     buffer = jax.tree.map(lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), shapes)
     carry = (jnp.int32(0), state, state.x, buffer, Verdict.fine())
     if size == 1:
-        done, state, safe_x, buffer, verdict = one(carry)
+        done, state, safe_x, buffer, verdict = _where(length > 0, one(carry), carry)
     else:
         going = lambda carry: (carry[0] < length) & (carry[4].code == 0)  # noqa: E731
         done, state, safe_x, buffer, verdict = jax.lax.while_loop(going, one, carry)
     return state, safe_x, buffer, done, verdict
+
+
+def record_shape(algorithm: Algorithm, oracles: Oracles, state: State, key: Any) -> Record:
+    """Shapes and kinds of the record of one step."""
+    return jax.eval_shape(lambda: algorithm.step(oracles, state, key)[1])
 
 
 def chunk_size(oracles: Oracles, state: State) -> int:
@@ -126,7 +146,7 @@ class _Run:
     """The host's side of a run: chunks of steps go out, records come back."""
 
     def __init__(self, algorithm, oracles, state, key, tolerance, steps, every):
-        self.began = time.perf_counter()
+        self.began, self.before = time.perf_counter(), 0.0
         self.algorithm, self.oracles, self.state, self.key = algorithm, oracles, state, key
         self.tolerance, self.steps, self.every = tolerance, steps, every
         self.evaluations = []
@@ -167,10 +187,27 @@ class _Run:
         self.records.append(records)
         return records
 
+    @property
+    def seconds(self) -> float:
+        """Time spent on steps, that before an interruption included."""
+        return self.before + time.perf_counter() - self.began - self.compile_seconds
+
+    def snapshot(self) -> Part:
+        evaluations = Evaluations.of(self.evaluations)
+        more = {"evaluated_steps": evaluations.steps, "evaluated_values": evaluations.values}
+        arrays = state_arrays((self.state, self.safe_x, self.verdict))
+        return arrays | more, {"done": self.done, "seconds": self.seconds}
+
+    def restore(self, part: Part, saver: Saver) -> None:
+        arrays, facts = part
+        self.state, self.safe_x, self.verdict = state_from(arrays, (self.state, self.safe_x, self.verdict))
+        history = saver.history(0, record_shape(self.algorithm, self.oracles, self.state, self.key))
+        self.done, self.records, self.before = len(history.gap), [history], float(facts["seconds"])
+        self.evaluations = list(zip(arrays["evaluated_steps"].tolist(), arrays["evaluated_values"], strict=True))
+
     def solution(self) -> Solution:
         parts = (self.algorithm, self.oracles, self.key, self.state, self.safe_x, self.verdict, self.records)
-        seconds = time.perf_counter() - self.began - self.compile_seconds
-        return conclude(Ended(*parts, self.evaluations, seconds, self.compile_seconds))
+        return conclude(Ended(*parts, self.evaluations, self.seconds, self.compile_seconds))
 
 
 _full_values = eqx.filter_jit(lambda oracles, x, y: oracles.upper(oracles.prepare(x).upper, y)[0])

@@ -46,6 +46,11 @@ class Record(eqx.Module):
     counts: OracleCounts
 
 
+def total_counts(history: Record) -> OracleCounts:
+    """What all steps of a history evaluated."""
+    return OracleCounts(*(int(np.sum(count, dtype=np.int64)) for count in history.counts))
+
+
 class Algorithm(eqx.Module):
     """A method: how its state starts, one upper step, and the values where it stands."""
 
@@ -57,6 +62,11 @@ class Algorithm(eqx.Module):
     @abc.abstractmethod
     def prefer(self, preference: Any) -> "Algorithm":
         """The same method with another preference."""
+
+    @property
+    @abc.abstractmethod
+    def reference(self) -> Any:
+        """The point z from which its preference measures the objectives; 0 without one."""
 
     @abc.abstractmethod
     def init(self, oracles: Oracles, x: Array, y: Array, key: Any) -> State:
@@ -76,6 +86,10 @@ class Evaluations(NamedTuple):
 
     steps: np.ndarray
     values: np.ndarray
+
+    @staticmethod
+    def of(pairs: list[tuple[int, Any]]) -> "Evaluations":
+        return Evaluations(*(np.array([pair[i] for pair in pairs]) for i in range(2)))
 
 
 @dataclasses.dataclass(frozen=True)

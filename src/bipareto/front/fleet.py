@@ -1,0 +1,187 @@
+"""Runs mapped into one compiled program, on one device or divided over many; each has its own length, state and verdict."""
+
+import time
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array
+
+from bipareto.distributed import agree, fetch, place
+from bipareto.oracles import Oracles
+from bipareto.solver import Algorithm, Ended, Record, Solution, State, advance, chunk_size, conclude
+from bipareto.solver.loop import record_shape
+from bipareto.solver.saving import Part, Saver, state_arrays, state_from
+from bipareto.status import Verdict
+
+
+class Run(NamedTuple):
+    """One run to make: its number, preference row, key and the state it starts from."""
+
+    number: int
+    preference: Any
+    key: Any
+    state: State
+
+
+class Task(NamedTuple):
+    """What the runs of an exploration share."""
+
+    algorithm: Algorithm
+    oracles: Oracles
+    tolerance: Any
+    steps: int
+    devices: Mesh | None
+    size: int
+
+    @staticmethod
+    def of(algorithm: Algorithm, oracles: Oracles, state: State, tolerance: Any, steps: int, devices: Mesh) -> "Task":
+        size = chunk_size(oracles, state)
+        if devices.size == 1:
+            return Task(algorithm, oracles, tolerance, steps, None, size)
+        return Task(place(algorithm, devices), place(oracles, devices), tolerance, steps, devices, size)
+
+
+@eqx.filter_jit
+def _advance_all(task: Task, carry: Any, runs: Any, lengths: Array):
+    """A chunk of every run; `carry`: states and the last x of each that did not fail."""
+
+    def one(shared, carry, run, length):
+        algorithm, oracles = shared
+        (state, safe), (preference, key) = carry, run
+        method = algorithm if preference is None else algorithm.prefer(preference)
+        state, moved, buffer, taken, verdict = advance(method, oracles, state, key, task.tolerance, length, task.size)
+        return (state, jnp.where(taken > 0, moved, safe)), buffer, taken, verdict
+
+    return _over_runs(one, task, carry, runs, lengths)
+
+
+@eqx.filter_jit
+def _evaluate_all(task: Task, states: State, runs: Any):
+    def one(shared, state, run):
+        algorithm, oracles = shared
+        method = algorithm if run[0] is None else algorithm.prefer(run[0])
+        return method.evaluate(oracles, state, run[1])
+
+    return _over_runs(one, task, states, runs)
+
+
+def _over_runs(one: Any, task: Task, *mapped: Any) -> Any:
+    arrays, rest = eqx.partition((task.algorithm, task.oracles), eqx.is_array)
+
+    def rows(arrays, *mapped):
+        shared = eqx.combine(arrays, rest)
+        return jax.vmap(lambda *row: one(shared, *row))(*mapped)
+
+    if task.devices is None:
+        return rows(arrays, *mapped)
+    # Each device runs its own loop: without this the compiler would have them wait for each other at every step.
+    row, whole = PartitionSpec("runs"), PartitionSpec()
+    specs = (whole, *(row for _ in mapped))
+    return jax.shard_map(rows, mesh=task.devices, in_specs=specs, out_specs=row, check_vma=False)(arrays, *mapped)
+
+
+class Fleet:
+    """The host's side of mapped runs. Padded to `width` with copies that take no steps, so that fleets share a program."""
+
+    def __init__(self, task: Task, runs: list[Run], width: int):
+        self.task, self.runs, self.count = task, runs, len(runs)
+        self.began, self.before = time.perf_counter(), 0.0
+        rows = [*runs, *[runs[-1]] * (width - len(runs))]
+        stack = lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves])  # noqa: E731
+        preferences = None if runs[0].preference is None else stack(*(run.preference for run in rows))
+        keys = None if runs[0].key is None else stack(*(run.key for run in rows))
+        states = jax.tree.map(stack, *(run.state for run in rows))
+        self.mapped = self._placed((preferences, keys))
+        self.carry = self._placed((states, states.x))
+        self.done, self.length = np.zeros(self.count, int), 1
+        fine = Verdict.fine()
+        self.code, self.blamed = (np.full(self.count, int(leaf), np.int32) for leaf in (fine.code, fine.objective))
+        self.records: list[list[Record]] = [[] for _ in runs]
+
+    def _placed(self, tree: Any) -> Any:
+        return tree if self.task.devices is None else place(tree, self.task.devices, "runs")
+
+    def _arguments(self, lengths: np.ndarray) -> tuple:
+        width = len(self.carry[1])
+        return self.task, self.carry, self.mapped, self._placed(jnp.asarray(np.resize(lengths, width), jnp.int32))
+
+    def bytes_per_run(self) -> float:
+        """Device memory one run needs, as the compiler plans it."""
+        compiled = _advance_all.lower(*self._arguments(np.zeros(1))).compile().compiled  # pyright: ignore
+        plan = compiled.memory_analysis()
+        total = (
+            plan.temp_size_in_bytes + plan.output_size_in_bytes + sum(leaf.nbytes for leaf in jax.tree.leaves(self.carry))
+        )
+        return total * (1 if self.task.devices is None else self.task.devices.size) / len(self.carry[1])
+
+    @property
+    def active(self) -> np.ndarray:
+        return (self.done < self.task.steps) & (self.code == 0)
+
+    def advance(self) -> None:
+        began = time.perf_counter()
+        lengths = np.zeros(len(self.carry[1]))
+        active = self.active
+        lengths[: self.count] = np.where(active, np.minimum(self.length, self.task.steps - self.done), 0)
+        self.carry, *told = _advance_all(*self._arguments(lengths))
+        buffer, taken, verdicts = fetch(told)
+        for i in np.flatnonzero(active):
+            self.records[i].append(jax.tree.map(lambda leaf, i=i: leaf[i, : taken[i]].copy(), buffer))
+            self.code[i], self.blamed[i] = verdicts.code[i], verdicts.objective[i]
+        self.done += taken[: self.count]
+        (seconds,) = agree(time.perf_counter() - began)
+        doubled = self.length * (1 + (seconds < 0.25))
+        self.length = max(1, self.length // 2) if seconds > 1 else min(self.task.size, doubled)
+
+    def last(self) -> tuple[np.ndarray, np.ndarray]:
+        """Values [runs, S] and gap [runs] of every run's last step; NaN before its first."""
+        values = np.full((self.count, self.task.oracles.objectives), np.nan)
+        gaps = np.full(self.count, np.nan)
+        for i, pieces in enumerate(self.records):
+            if self.done[i]:
+                piece = next(piece for piece in reversed(pieces) if len(piece.gap))
+                values[i], gaps[i] = piece.values[-1], piece.gap[-1]
+        return values, gaps
+
+    @property
+    def seconds(self) -> float:
+        return self.before + time.perf_counter() - self.began
+
+    def snapshot(self) -> Part:
+        more = {"done": self.done, "code": self.code, "blamed": self.blamed}
+        return state_arrays(self.carry) | more, {"seconds": self.seconds}
+
+    def restore(self, part: Part, saver: Saver) -> None:
+        arrays, facts = part
+        self.carry = self._placed(state_from(arrays, self.carry))
+        self.code, self.blamed = arrays["code"].copy(), arrays["blamed"].copy()
+        self.records = [[history] for history in self.histories(saver)]
+        self.done = np.array([len(pieces[0].gap) for pieces in self.records])
+        self.before = float(facts["seconds"])
+
+    def histories(self, saver: Saver) -> list[Record]:
+        first = self.runs[0]
+        method = self.task.algorithm if first.preference is None else self.task.algorithm.prefer(first.preference)
+        like = record_shape(method, self.task.oracles, first.state, first.key)
+        return [saver.history(run.number, like) for run in self.runs]
+
+    def solutions(self) -> list[Solution]:
+        (states, safe), evaluated = fetch((self.carry, _evaluate_all(self.task, self.carry[0], self.mapped)))
+        return [
+            self._solution(i, jax.tree.map(lambda leaf, i=i: leaf[i], states), safe[i], (evaluated[0][i], evaluated[1][i]))
+            for i in range(self.count)
+        ]
+
+    def _solution(self, i: int, state: State, safe: np.ndarray, evaluated: tuple) -> Solution:
+        task, run = self.task, self.runs[i]
+        method = task.algorithm if run.preference is None else task.algorithm.prefer(run.preference)
+        state, safe, evaluated = jax.tree.map(jnp.asarray, (state, safe, evaluated))
+        verdict = Verdict(jnp.asarray(self.code[i]), jnp.asarray(self.blamed[i]))
+        ended = Ended(
+            method, task.oracles, run.key, state, safe, verdict, self.records[i], [], self.seconds / self.count, 0.0
+        )
+        return conclude(ended, evaluated)

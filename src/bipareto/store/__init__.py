@@ -1,0 +1,19 @@
+from bipareto.store.directory import NotSaved, Position, RunDirectory
+from bipareto.store.files import CorruptFile, from_plain, pack, to_plain, unpack, write_whole
+from bipareto.store.settings import describe, program
+from bipareto.store.signals import Interrupts
+
+__all__ = [
+    "CorruptFile",
+    "Interrupts",
+    "NotSaved",
+    "Position",
+    "RunDirectory",
+    "describe",
+    "from_plain",
+    "pack",
+    "program",
+    "to_plain",
+    "unpack",
+    "write_whole",
+]

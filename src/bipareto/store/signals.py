@@ -1,0 +1,36 @@
+"""SIGINT and SIGTERM wait until the steps in flight are saved, then do what they always do."""
+
+import signal
+import threading
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """Notes the first signal; a second one acts at once. Outside the main thread signals are left alone."""
+
+    def __init__(self):
+        self.caught = 0
+        self._before = {}
+
+    def __enter__(self) -> "Interrupts":
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.caught = number
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._before = {}
+
+    def act(self) -> None:
+        if self.caught:
+            signal.raise_signal(self.caught)
