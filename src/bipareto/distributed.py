@@ -55,6 +55,11 @@ def fetch(tree: PyTree) -> PyTree:
     return jax.tree.map(whole, tree)
 
 
+def local(array: Any) -> Any:
+    """The array itself, or a copy in every process of one that no process holds whole."""
+    return array if array.is_fully_addressable else jnp.asarray(fetch(array))
+
+
 def agree(*numbers: float) -> tuple[float, ...]:
     """The largest of each number over the processes."""
     if jax.process_count() == 1:

@@ -97,8 +97,7 @@ def _make(plan: Plan, task: Task, saver: Saver, line: Progress, batch: int | Non
         else:
             _sail(fleet, plan, saver, line, number, width)
             solutions = fleet.solutions()
-            part = solutions_part(solutions, plan.oracles)
-            saver.finish(number, (part[0], part[1] | {"width": width}), solutions)
+            saver.finish(number, lambda s=solutions: solutions_part(s, plan.oracles, width=width), solutions)
         plan.take(runs, solutions)
         number += 1
 
@@ -117,12 +116,7 @@ def _sail(fleet: Fleet, plan: Plan, saver: Saver, line: Progress, number: int, w
         done = len(plan.solutions) * steps + int(np.where(fleet.active, fleet.done, steps).sum())
         head = f"runs {ended}/{plan.total}  "
         line(done, _mean(values), float(_mean(gaps)), head, lambda v=values, g=gaps: _rows_shown(fleet, v, g))
-
-        def snapshot():
-            arrays, facts = fleet.snapshot()
-            return arrays, facts | {"width": width}
-
-        saver.chunk(number, snapshot)
+        saver.chunk(number, lambda: fleet.snapshot(width=width))
 
 
 def _mean(rows: np.ndarray) -> Any:

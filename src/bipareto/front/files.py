@@ -1,6 +1,5 @@
 """A front as one file: arrays and plain facts, hashed, no pickle."""
 
-import dataclasses
 import itertools
 import pathlib
 from typing import Any
@@ -16,10 +15,9 @@ from bipareto.layout import Layout
 from bipareto.oracles import OracleCounts
 from bipareto.solver import Evaluations, Record, Solution
 from bipareto.solver.records import total_counts
+from bipareto.solver.saving import named_columns
 from bipareto.status import Status
 from bipareto.store import CorruptFile, NotSaved, pack, to_plain, unpack, write_whole
-
-_FIELDS = [field.name for field in dataclasses.fields(Record) if field.name != "counts"]
 
 
 def save(front: Front, path: Any, x: bool) -> None:
@@ -32,10 +30,9 @@ def save(front: Front, path: Any, x: bool) -> None:
         "steps": np.array([len(run.history.gap) for run in runs]),
         "seconds": np.array([[run.seconds, run.compile_seconds] for run in runs]),
     }
-    for name in _FIELDS:
-        arrays[f"history.{name}"] = np.concatenate([getattr(run.history, name) for run in runs])
-    for name in OracleCounts._fields:
-        arrays[f"history.counts.{name}"] = np.concatenate([getattr(run.history.counts, name) for run in runs])
+    names, _, _ = named_columns(runs[0].history)
+    columns = zip(*(jax.tree.leaves(run.history) for run in runs), strict=True)
+    arrays |= {f"history.{name}": np.concatenate(column) for name, column in zip(names, columns, strict=True)}
     if x:
         for name in ("x", "y"):
             trees = [getattr(run, name) for run in runs]
@@ -78,8 +75,8 @@ def load(path: Any, x0: PyTree, y0: PyTree) -> Front:
 
 
 def _solution(arrays: dict, facts: dict, i: int, rows: slice, layouts: list[Layout | None]) -> Solution:
-    counts = OracleCounts(*(arrays[f"history.counts.{name}"][rows] for name in OracleCounts._fields))
-    history = Record(**{name: arrays[f"history.{name}"][rows] for name in _FIELDS}, counts=counts)
+    names, _, structure = named_columns(_a_record())
+    history = structure.unflatten([arrays[f"history.{name}"][rows] for name in names])
     x, y = (_tree(arrays, name, i, layout) for name, layout in zip("xy", layouts, strict=True))
     values = arrays["values"].reshape(-1, arrays["values"].shape[-1])[i]
     status = list(Status)[int(arrays["status"][i])]
@@ -89,6 +86,12 @@ def _solution(arrays: dict, facts: dict, i: int, rows: slice, layouts: list[Layo
     return Solution(
         x, y, values, status, message_, history, total_counts(history), nothing, float(seconds[0]), float(seconds[1])
     )
+
+
+def _a_record() -> Record:
+    """Any record, for its structure."""
+    row, number = jnp.zeros(1), jnp.zeros(())
+    return Record(row, row, jnp.zeros((1, 1)), number, number, number, number, row, OracleCounts(0, 0, 0, 0))
 
 
 def _tree(arrays: dict, name: str, i: int, layout: Layout | None) -> Any:

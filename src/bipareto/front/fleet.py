@@ -151,9 +151,9 @@ class Fleet:
     def seconds(self) -> float:
         return self.before + time.perf_counter() - self.began
 
-    def snapshot(self) -> Part:
+    def snapshot(self, **facts: Any) -> Part:
         more = {"done": self.done, "code": self.code, "blamed": self.blamed}
-        return state_arrays(self.carry) | more, {"seconds": self.seconds}
+        return state_arrays(self.carry) | more, facts | {"seconds": self.seconds}
 
     def restore(self, part: Part, saver: Saver) -> None:
         arrays, facts = part

@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -50,6 +52,12 @@ class Front:
     def points(self) -> np.ndarray:
         """[n, S]: the values of the runs that ended well."""
         return self.values[~self.failed]
+
+    @property
+    def x(self) -> PyTree:
+        """The upper variables of all runs, stacked: every array gets leading axes [P, seeds]."""
+        trees = [jax.tree.map(lambda *leaves: jnp.stack(leaves), *(run.x for run in row)) for row in self.solutions]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
     def mean(self) -> np.ndarray:
         """[P, S]: mean over the seeds that ended well; NaN where none did."""

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from bipareto.distributed import fetch, local
 from bipareto.oracles import JointOracles, Oracles
 from bipareto.solver.records import Algorithm, Evaluations, Record, Solution, State, total_counts
 from bipareto.status import Status, Verdict
@@ -36,9 +37,9 @@ def conclude(run: Ended, evaluated: tuple[Array, Array] | None = None) -> Soluti
     objective = _objective(run, verdict) if status.failed else -1
     where = f"step {len(history.gap)}" + (f", objective {objective}" if objective >= 0 else "")
     return Solution(
-        run.oracles.x_layout.unflatten(x),
-        run.oracles.y_layout.unflatten(y),
-        np.asarray(values),
+        run.oracles.x_layout.unflatten(local(x)),
+        run.oracles.y_layout.unflatten(local(y)),
+        fetch(values),
         status,
         f"{where}: {status.value}" if status.failed else status.value,
         history,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from bipareto.distributed import agree, fetch
 from bipareto.errors import message, positive_number, whole_number
 from bipareto.oracles import Oracles, bind
 from bipareto.problem import Problem, SeparableProblem
@@ -76,7 +77,7 @@ def solve(
                     callback(run.done, records)
             saver.chunk(0, run.snapshot)
         solution = run.solution()
-        saver.finish(0, solutions_part([solution], oracles), solution)
+        saver.finish(0, lambda: solutions_part([solution], oracles), solution)
     return solution
 
 
@@ -180,8 +181,8 @@ class _Run:
         taken = int(taken)
         if taken:
             self.safe_x = safe_x
-        records = jax.tree.map(lambda leaf: np.asarray(leaf)[:taken], buffer)
-        seconds = time.perf_counter() - began
+        records = jax.tree.map(lambda leaf: leaf[:taken], fetch(buffer))
+        (seconds,) = agree(time.perf_counter() - began)
         self.length = max(1, self.length // 2) if seconds > 1 else min(self.size, self.length * (1 + (seconds < 0.25)))
         self.done += taken
         self.records.append(records)

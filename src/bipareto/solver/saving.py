@@ -78,14 +78,14 @@ class Saver:
             self.directory.save(batch, *snapshot())
             self.saved = time.perf_counter()
         if caught:
-            self.interrupts.caught = int(caught)
-            self.interrupts.act()
+            self.interrupts.act(int(caught))
 
-    def finish(self, batch: int, part: Part, result: Any = None) -> None:
+    def finish(self, batch: int, part: Callable[[], Part], result: Any = None) -> None:
+        """Keep what a batch found."""
         if self.directory is None:
             return
         try:
-            self.directory.finish(batch, *part)
+            self.directory.finish(batch, *part())
         except NotSaved as error:
             error.result = result
             raise
@@ -113,7 +113,7 @@ def state_from(arrays: dict[str, np.ndarray], like: Any) -> Any:
     return treedef.unflatten([jnp.asarray(leaf) for leaf in found])
 
 
-def solutions_part(solutions: list[Solution], oracles: Oracles) -> Part:
+def solutions_part(solutions: list[Solution], oracles: Oracles, **facts: Any) -> Part:
     """Solutions without their history, which the records hold."""
     arrays = {
         "x": np.stack([np.asarray(oracles.x_layout.flatten(run.x)) for run in solutions]),
@@ -125,7 +125,8 @@ def solutions_part(solutions: list[Solution], oracles: Oracles) -> Part:
         "seconds": np.array([run.seconds for run in solutions]),
         "compile_seconds": np.array([run.compile_seconds for run in solutions]),
     }
-    return {name: to_plain(array) for name, array in arrays.items()}, {"messages": [run.message for run in solutions]}
+    messages = [run.message for run in solutions]
+    return {name: to_plain(array) for name, array in arrays.items()}, facts | {"messages": messages}
 
 
 def solutions_from(part: Part, oracles: Oracles, state: State, histories: list[Record]) -> list[Solution]:
@@ -159,7 +160,7 @@ def _history(lines: list[dict[str, Any]], like: Record) -> Record:
     if [line.get("step") for line in lines] != list(range(1, len(lines) + 1)):
         text = message("records.jsonl", "hold every step once, in order", "another order", "restore it from a copy")
         raise CorruptFile(text)
-    names, leaves, treedef = _named(like)
+    names, leaves, treedef = named_columns(like)
     return treedef.unflatten([_column(lines, name, leaf) for name, leaf in zip(names, leaves, strict=True)])
 
 
@@ -173,13 +174,14 @@ def _column(lines: list[dict[str, Any]], name: str, leaf: Any) -> np.ndarray:
         raise CorruptFile(message("records.jsonl", rule, repr(error), "restore it from a copy")) from error
 
 
-def _named(record: Record) -> tuple[list[str], list[Any], Any]:
+def named_columns(record: Record) -> tuple[list[str], list[Any], Any]:
+    """Names and arrays of a record, and the structure that puts them together again."""
     paths, treedef = jax.tree_util.tree_flatten_with_path(record)
     return [jax.tree_util.keystr(path).lstrip(".") for path, _ in paths], [leaf for _, leaf in paths], treedef
 
 
 def _to_lines(run: int, done: int, records: Record) -> Iterator[str]:
-    names, leaves, _ = _named(records)
+    names, leaves, _ = named_columns(records)
     columns = [leaf.astype(float).tolist() if leaf.dtype.kind in "fV" else leaf.tolist() for leaf in leaves]
     count = len(leaves[0])
     for i in range(count):

@@ -31,6 +31,7 @@ class Interrupts:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._before = {}
 
-    def act(self) -> None:
-        if self.caught:
-            signal.raise_signal(self.caught)
+    def act(self, number: int) -> None:
+        """Let a signal do what it would have done; it may have been another process that noted it."""
+        self._restore()
+        signal.raise_signal(number)
