@@ -57,7 +57,7 @@ def fetch(tree: PyTree) -> PyTree:
 
 def local(array: Any) -> Any:
     """The array itself, or a copy in every process of one that no process holds whole."""
-    return array if array.is_fully_addressable else jnp.asarray(fetch(array))
+    return fetch(array) if isinstance(array, jax.Array) and not array.is_fully_addressable else array
 
 
 def agree(*numbers: float) -> tuple[float, ...]:

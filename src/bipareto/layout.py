@@ -45,7 +45,8 @@ class Layout:
         batch = arrays[0].shape[: arrays[0].ndim - len(shapes[0])]
         return jnp.concatenate([array.astype(self.dtype).reshape(*batch, -1) for array in arrays], axis=-1)
 
-    def unflatten(self, flat: Float[Array, "*batch n"]) -> PyTree:
+    def unflatten(self, flat: Any) -> PyTree:
+        """The tree of vectors [*batch, n], with their batch axes in front of every array; numpy stays numpy."""
         leaves, start = [], 0
         for leaf in self.leaves:
             if isinstance(leaf, jax.ShapeDtypeStruct):

@@ -13,9 +13,9 @@ from jaxtyping import Array
 from bipareto.distributed import agree, fetch, place
 from bipareto.oracles import Oracles
 from bipareto.solver import Algorithm, Ended, Record, Solution, State, advance, chunk_size, conclude
-from bipareto.solver.loop import record_shape
+from bipareto.solver.loop import next_length, record_shape
 from bipareto.solver.saving import Part, Saver, state_arrays, state_from
-from bipareto.status import Verdict
+from bipareto.status import Status, Verdict
 
 
 class Run(NamedTuple):
@@ -134,8 +134,7 @@ class Fleet:
             self.code[i], self.blamed[i] = verdicts.code[i], verdicts.objective[i]
         self.done += taken[: self.count]
         (seconds,) = agree(time.perf_counter() - began)
-        doubled = self.length * (1 + (seconds < 0.25))
-        self.length = max(1, self.length // 2) if seconds > 1 else min(self.task.size, doubled)
+        self.length = next_length(self.length, seconds, self.task.size)
 
     def last(self) -> tuple[np.ndarray, np.ndarray]:
         """Values [runs, S] and gap [runs] of every run's last step; NaN before its first."""
@@ -179,9 +178,7 @@ class Fleet:
     def _solution(self, i: int, state: State, safe: np.ndarray, evaluated: tuple) -> Solution:
         task, run = self.task, self.runs[i]
         method = task.algorithm if run.preference is None else task.algorithm.prefer(run.preference)
-        state, safe, evaluated = jax.tree.map(jnp.asarray, (state, safe, evaluated))
-        verdict = Verdict(jnp.asarray(self.code[i]), jnp.asarray(self.blamed[i]))
-        ended = Ended(
-            method, task.oracles, run.key, state, safe, verdict, self.records[i], [], self.seconds / self.count, 0.0
-        )
+        verdict = list(Status)[self.code[i]], int(self.blamed[i])
+        seconds = self.seconds / self.count
+        ended = Ended(method, task.oracles, run.key, state, safe, *verdict, self.records[i], [], seconds, 0.0)
         return conclude(ended, evaluated)

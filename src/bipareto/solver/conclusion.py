@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Array
 
 from bipareto.distributed import fetch, local
+from bipareto.layout import Layout
 from bipareto.oracles import JointOracles, Oracles
 from bipareto.solver.records import Algorithm, Evaluations, Record, Solution, State, total_counts
-from bipareto.status import Status, Verdict
+from bipareto.status import Status
 
 
 class Ended(NamedTuple):
@@ -21,24 +22,25 @@ class Ended(NamedTuple):
     oracles: Oracles
     key: Any
     state: State
-    safe_x: Array
-    verdict: Verdict
+    safe_x: Any
+    status: Status
+    objective: int
     records: list[Record]
     evaluations: list[tuple[int, Array]]
     seconds: float
     compile_seconds: float
 
 
-def conclude(run: Ended, evaluated: tuple[Array, Array] | None = None) -> Solution:
+def conclude(run: Ended, evaluated: tuple[Any, Any] | None = None) -> Solution:
     """The solution of a run; `evaluated` are the values and y at its end where they are known already."""
     history = jax.tree.map(lambda *leaves: np.concatenate(leaves), *run.records)
-    values, x, y, verdict = _end(run, history, evaluated)
-    status = verdict.status()
-    objective = _objective(run, verdict) if status.failed else -1
-    where = f"step {len(history.gap)}" + (f", objective {objective}" if objective >= 0 else "")
+    values, x, y, status, objective = _end(run, history, evaluated)
+    if status.failed:
+        objective = _blamed(run, status, objective)
+    where = f"step {len(history.gap)}" + (f", objective {objective}" if status.failed and objective >= 0 else "")
     return Solution(
-        run.oracles.x_layout.unflatten(local(x)),
-        run.oracles.y_layout.unflatten(local(y)),
+        _tree(run.oracles.x_layout, x),
+        _tree(run.oracles.y_layout, y),
         fetch(values),
         status,
         f"{where}: {status.value}" if status.failed else status.value,
@@ -50,33 +52,39 @@ def conclude(run: Ended, evaluated: tuple[Array, Array] | None = None) -> Soluti
     )
 
 
-def _end(run: Ended, history: Record, evaluated: tuple[Array, Array] | None) -> tuple[Any, Array, Array, Verdict]:
-    """Values, x and y to return, of the end or of the last step that did not fail, and the final verdict."""
-    verdict = run.verdict
-    if verdict.status() is Status.COMPLETED:
+def _tree(layout: Layout, flat: Any) -> Any:
+    """A vector, on the device or on the host, as the user's tree of JAX arrays."""
+    tree = layout.unflatten(local(flat))
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
+
+
+def _end(run: Ended, history: Record, evaluated: tuple[Any, Any] | None) -> tuple[Any, Any, Any, Status, int]:
+    """Values, x and y to return, of the end or of the last step that did not fail; the final status and who is to blame."""
+    status, objective = run.status, run.objective
+    if status is Status.COMPLETED:
         values, y = evaluate(run.algorithm, run.oracles, run.state, run.key) if evaluated is None else evaluated
-        verdict = verdict.unless(~jnp.isfinite(values), Status.NON_FINITE_VALUE)
-        if not verdict.status().failed:
-            return values, run.state.x, y, verdict.unless(_grew(history), Status.UPPER_OVERSHOT)
+        bad = ~np.isfinite(fetch(values))
+        if not bad.any():
+            return values, run.state.x, y, Status.UPPER_OVERSHOT if _grew(history) else status, -1
+        status, objective = Status.NON_FINITE_VALUE, -1 if bad.all() and bad.size > 1 else int(np.argmax(bad))
     last = history.values[-1] if len(history.gap) else np.full(run.oracles.objectives, np.nan)
-    return last, run.safe_x, run.state.y, verdict
+    return last, run.safe_x, run.state.y, status, objective
 
 
-def _objective(run: Ended, verdict: Verdict) -> int:
+def _blamed(run: Ended, status: Status, objective: int) -> int:
     """The objective to blame for a failure, -1 for none or all."""
-    objective = int(verdict.objective)
     slopes = (Status.NON_FINITE_UPPER_GRADIENT, Status.NON_FINITE_HYPERGRADIENT)
-    if objective < 0 and verdict.status() in slopes and isinstance(run.oracles, JointOracles):
+    if objective < 0 and status in slopes and isinstance(run.oracles, JointOracles):
         _, y = evaluate(run.algorithm, run.oracles, run.state, run.key)
         suspects = np.asarray(run.oracles.suspects(run.oracles.prepare(run.state.x).upper, y))
         return int(np.argmax(suspects)) if suspects.any() and not suspects.all() else -1
     return objective
 
 
-def _grew(history: Record) -> Array:
+def _grew(history: Record) -> bool:
     """Whether the run ran away. Finite numbers are no failure of a step, so this is judged over the whole run."""
     heights = np.max(np.abs(history.values), axis=1)
-    return jnp.asarray(heights[-1] > 1e3 * heights[0] and history.gap[-1] > 1e3 * history.gap[0])
+    return bool(heights[-1] > 1e3 * heights[0] and history.gap[-1] > 1e3 * history.gap[0])
 
 
 @eqx.filter_jit

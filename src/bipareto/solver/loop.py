@@ -143,6 +143,13 @@ def chunk_size(oracles: Oracles, state: State) -> int:
     return int(np.clip(2**22 // oracles.objectives**2, 16, 512))
 
 
+def next_length(length: int, seconds: float, most: int) -> int:
+    """How many steps to take at once: about half a second's, so that progress shows and a failure wastes little."""
+    if seconds > 1:
+        return max(1, length // 2)
+    return min(most, length * (4 if seconds < 0.1 else 2 if seconds < 0.25 else 1))
+
+
 class _Run:
     """The host's side of a run: chunks of steps go out, records come back."""
 
@@ -171,7 +178,7 @@ class _Run:
         return self.done < self.steps and int(self.verdict.code) == 0
 
     def advance(self) -> Record:
-        """Run a chunk; its length aims at half a second, so that progress shows and a failure wastes little."""
+        """Run a chunk."""
         began = time.perf_counter()
         if self.every is not None and self.done % self.every == 0:
             self.evaluations.append((self.done, _full_values(self.oracles, self.state.x, self.state.y)))
@@ -183,7 +190,7 @@ class _Run:
             self.safe_x = safe_x
         records = jax.tree.map(lambda leaf: leaf[:taken], fetch(buffer))
         (seconds,) = agree(time.perf_counter() - began)
-        self.length = max(1, self.length // 2) if seconds > 1 else min(self.size, self.length * (1 + (seconds < 0.25)))
+        self.length = next_length(self.length, seconds, self.size)
         self.done += taken
         self.records.append(records)
         return records
@@ -207,7 +214,8 @@ class _Run:
         self.evaluations = list(zip(arrays["evaluated_steps"].tolist(), arrays["evaluated_values"], strict=True))
 
     def solution(self) -> Solution:
-        parts = (self.algorithm, self.oracles, self.key, self.state, self.safe_x, self.verdict, self.records)
+        verdict = self.verdict.status(), int(self.verdict.objective)
+        parts = (self.algorithm, self.oracles, self.key, self.state, self.safe_x, *verdict, self.records)
         return conclude(Ended(*parts, self.evaluations, self.seconds, self.compile_seconds))
 
 
