@@ -11,6 +11,7 @@ import numpy as np
 import optax
 
 import bipareto as bp
+import fronts
 
 X, Y = jnp.ones(2), jnp.ones(3)
 
@@ -61,6 +62,9 @@ def sampled(key=jax.random.key(0), lower_data=(jnp.ones((20, 3)), jnp.ones(20)),
 def explore(preferences, **options):
     return bp.explore(PROBLEM, bp.wc_mhgd(R), preferences, X, Y, 2, **options)
 
+
+FRONT = fronts.front([R, R], [[[1.0, 2.0]], [[2.0, 1.0]]])
+THREE = fronts.front([[0.2, 0.3, 0.5]], [[[1.0, 2.0, -1.0]]], names=("loss", "energy", "seed"))
 
 WRONG = {
     # preferences, weights
@@ -302,6 +306,68 @@ WRONG = {
     ),
     "hypervolume corner": (lambda: bp.metrics.hypervolume(np.ones((2, 2)), [1.0]), "`reference` must be 2 finite numbers"),
     "points without axis": (lambda: bp.metrics.nondominated(np.ones(3)), "`values` must be points [n, S]; found shape (3,)"),
+    "even preferences of one objective": (
+        lambda: bp.preferences.evenly(1, 5),
+        "`objectives` must be an integer >= 2; found 1",
+    ),
+    "no even preferences": (lambda: bp.preferences.evenly(3, 0), "`count` must be an integer >= 1; found 0"),
+    "half a preference": (lambda: bp.preferences.evenly(3, 2.5), "`count` must be an integer >= 1; found 2.5"),
+    "too many even preferences": (
+        lambda: bp.preferences.evenly(3, 10**6),
+        "`count` must be at most 100000; found 1000000",
+    ),
+    "even floor too high": (lambda: bp.preferences.evenly(3, 1, floor=0.5), "`floor` must be below 1/3; found 0.5"),
+    # metrics of points
+    "angle of other objectives": (
+        lambda: bp.metrics.angle(np.ones((2, 3)), R),
+        "`preference` must have one entry per objective; found 2 entries for 3 objectives",
+    ),
+    "angle from another reference": (
+        lambda: bp.metrics.angle(np.ones((2, 2)), R, [0.0, 0.0, 0.0]),
+        "`reference` must be a number or a vector of 2 values; found shape (3,)",
+    ),
+    "angle of one point": (lambda: bp.metrics.angle([1.0, 2.0], R), "`values` must be points [n, S]; found shape (2,)"),
+    "coverage of other objectives": (
+        lambda: bp.metrics.coverage(np.ones((2, 3)), np.ones((2, 2))),
+        "`other` must have the 3 objectives of `values`; found 2",
+    ),
+    "coverage of nothing": (
+        lambda: bp.metrics.coverage(np.ones((1, 2)), [[np.nan, 1.0]]),
+        "`other` must hold a finite point",
+    ),
+    "IGD+ of other objectives": (lambda: FRONT.igd_plus(np.ones((2, 3))), "`front` must have the 2 objectives of `values`"),
+    "coverage of another front": (lambda: FRONT.coverage(THREE), "`other` must have the 2 objectives of `values`; found 3"),
+    # fronts
+    "too few names": (
+        lambda: fronts.front([R], [[[1.0, 2.0]]], names=("loss",)),
+        "`names` must be 2 different names; found ['loss']",
+    ),
+    "a name twice": (
+        lambda: fronts.front([R], [[[1.0, 2.0]]], names=("loss", "loss")),
+        "`names` must be 2 different names; found ['loss', 'loss']",
+    ),
+    "names in one text": (
+        lambda: fronts.front([R], [[[1.0, 2.0]]], names="ab"),
+        "`names` must be a tuple of texts; found 'ab'",
+    ),
+    "numbers as names": (
+        lambda: fronts.front([R], [[[1.0, 2.0]]], names=(1, 2)),
+        "`names` must be a tuple of texts; found (1, 2)",
+    ),
+    "reference of a front": (
+        lambda: fronts.front([R], [[[1.0, 2.0]]], reference=[0.0, np.inf]),
+        "`reference` must be finite",
+    ),
+    "table in no folder": (
+        lambda: FRONT.to_csv("/nowhere/at/all/front.csv"),
+        "`path` must lie in an existing folder; found '/nowhere/at/all/front.csv'; create '/nowhere/at/all'",
+    ),
+    "table onto a folder": (lambda: FRONT.to_csv("/tmp"), "`path` must be a file; found the folder '/tmp'"),
+    "table to a number": (lambda: FRONT.to_csv(3), "`path` must be a path; found 3"),
+    "column twice": (
+        lambda: THREE.to_csv("/tmp/unwritten.csv"),
+        "`names` must differ from the other columns; found ['seed']",
+    ),
     # the quadratic program
     "gram not square": (
         lambda: bp.simplex_qp(jnp.ones((3, 2))),
