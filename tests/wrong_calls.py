@@ -65,6 +65,8 @@ def explore(preferences, **options):
 
 FRONT = fronts.front([R, R], [[[1.0, 2.0]], [[2.0, 1.0]]])
 THREE = fronts.front([[0.2, 0.3, 0.5]], [[[1.0, 2.0, -1.0]]], names=("loss", "energy", "seed"))
+SEVEN = fronts.front(None, np.ones((1, 1, 7)))
+LOST = bp.Front(None, [[fronts.run([1.0, 2.0, 3.0], status=bp.Status.NON_FINITE_VALUE)]])
 
 WRONG = {
     # preferences, weights
@@ -368,6 +370,60 @@ WRONG = {
         lambda: THREE.to_csv("/tmp/unwritten.csv"),
         "`names` must differ from the other columns; found ['seed']",
     ),
+    # pictures
+    "misspelt kind": (
+        lambda: FRONT.plot("rader"),
+        "`kind` must be one of 'parallel', 'radar', 'scatter', 'convergence'; found 'rader'; did you mean 'radar'?",
+    ),
+    "unknown kind": (lambda: FRONT.plot("pie"), "found 'pie'; pass one of these"),
+    "number as kind": (lambda: FRONT.plot(3), "`kind` must be one of"),
+    "option of another kind": (
+        lambda: FRONT.plot("scatter", transform="inverse"),
+        "`transform` must be an option of kind='scatter' (those are objectives); "
+        "found transform='inverse'; it belongs to radar",
+    ),
+    "unknown option": (lambda: FRONT.plot(colour="red"), "found colour='red'; see Front.plot"),
+    "radar of two": (lambda: FRONT.plot("radar"), "`objectives` must be three or more for a radar; found 2"),
+    "unknown transform": (
+        lambda: THREE.plot("radar", transform="invers"),
+        "`transform` must be one of None, 'inverse'; found 'invers'; did you mean 'inverse'?",
+    ),
+    "inverse of a negative value": (
+        lambda: THREE.plot("radar", transform="inverse"),
+        "`transform` must be None where a value is not positive; found 'inverse' and a value of -1",
+    ),
+    "scatter of seven": (
+        lambda: SEVEN.plot("scatter"),
+        "`objectives` must be 2 to 6 for a scatter matrix; found 7; pick some with objectives=[...]",
+    ),
+    "scatter of one": (lambda: THREE.plot("scatter", objectives=[1]), "`objectives` must be 2 to 6 for a scatter matrix"),
+    "unknown objective": (
+        lambda: THREE.plot(objectives=["loss", "enrgy"]),
+        "`objectives` must be one of 'loss', 'energy', 'seed'; found 'enrgy'; did you mean 'energy'?",
+    ),
+    "objective out of range": (
+        lambda: FRONT.plot(objectives=[0, 2]),
+        "`objectives` must be names or integers from 0 to 1; found [0, 2]",
+    ),
+    "mask of objectives": (lambda: FRONT.plot(objectives=[True, False]), "`objectives` must be names or integers"),
+    "objective twice": (lambda: FRONT.plot(objectives=[1, "phi_2"]), "`objectives` must be different; found [1, 'phi_2']"),
+    "no objectives": (lambda: FRONT.plot(objectives=[]), "`objectives` must be a list of objectives; found []"),
+    "one objective, bare": (lambda: FRONT.plot(objectives="phi_1"), "`objectives` must be a list of objectives"),
+    "unknown quantity": (
+        lambda: FRONT.plot("convergence", quantity="gaps"),
+        "`quantity` must be one of 'values', 'gap'; found 'gaps'; did you mean 'gap'?",
+    ),
+    "unknown band": (
+        lambda: FRONT.plot("convergence", band="std"),
+        "`band` must be one of 'error', 'range', None; found 'std'",
+    ),
+    "objectives of the gap": (
+        lambda: FRONT.plot("convergence", quantity="gap", objectives=[0]),
+        "`objectives` must be None for the gap, which belongs to all; found [0]",
+    ),
+    "picture of failed runs": (lambda: LOST.plot(), "`front` must hold a run that ended well; found none"),
+    "radar of failed runs": (lambda: LOST.plot("radar"), "`front` must hold a run that ended well; found none"),
+    "scatter of failed runs": (lambda: LOST.plot("scatter"), "`front` must hold a run that ended well; found none"),
     # the quadratic program
     "gram not square": (
         lambda: bp.simplex_qp(jnp.ones((3, 2))),

@@ -127,11 +127,17 @@ class Front:
         p, seed = np.unravel_index(np.argmin(heights), heights.shape)
         return self.solutions[p][seed]
 
-    def plot(self) -> Any:
-        """Parallel coordinates, as a matplotlib figure: one line per preference, its mean values with standard errors."""
-        from bipareto.front.picture import parallel_coordinates
+    def plot(self, kind: str = "parallel", **options: Any) -> Any:
+        """A matplotlib figure of the front. `objectives=[...]` (names or indices) picks some, in every kind.
 
-        return parallel_coordinates(self)
+        "parallel": one line per preference over the objectives, mean values with standard errors.
+        "radar": one polygon per preference; `transform="inverse"` shows 1/value, larger is better, as the paper does.
+        "scatter": every run in the plane of each pair of objectives, dominated ones hollow.
+        "convergence": mean over seeds against the upper step; `quantity`: "values" or "gap"; `band`: "error", "range", None.
+        """
+        from bipareto.front.pictures import draw
+
+        return draw(self, kind, options)
 
     def to_csv(self, path: Any) -> None:
         """Write one line per run: preference, seed, values, whether nondominated, status, steps, final gap and seconds.
