@@ -183,5 +183,5 @@ def test_a_front_without_variables_or_with_wrong_ones(front, tmp_path):
         bp.Front.load(tmp_path / "text.npz")
     with pytest.raises(FileNotFoundError, match="be a saved front"):
         bp.Front.load(tmp_path / "none.npz")
-    with pytest.raises(OSError, match="be a file to write"):
+    with pytest.raises(ValueError, match="lie in an existing folder"):
         front.save(tmp_path / "none" / "front.npz")

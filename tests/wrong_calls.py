@@ -11,6 +11,7 @@ import numpy as np
 import optax
 
 import bipareto as bp
+import fronts
 
 X, Y = jnp.ones(2), jnp.ones(3)
 
@@ -61,6 +62,11 @@ def sampled(key=jax.random.key(0), lower_data=(jnp.ones((20, 3)), jnp.ones(20)),
 def explore(preferences, **options):
     return bp.explore(PROBLEM, bp.wc_mhgd(R), preferences, X, Y, 2, **options)
 
+
+FRONT = fronts.front([R, R], [[[1.0, 2.0]], [[2.0, 1.0]]])
+THREE = fronts.front([[0.2, 0.3, 0.5]], [[[1.0, 2.0, -1.0]]], names=("loss", "energy", "seed"))
+SEVEN = fronts.front(None, np.ones((1, 1, 7)))
+LOST = bp.Front(None, [[fronts.run([1.0, 2.0, 3.0], status=bp.Status.NON_FINITE_VALUE)]])
 
 WRONG = {
     # preferences, weights
@@ -292,6 +298,46 @@ WRONG = {
     ),
     "seeds without key": (lambda: explore([R], seeds=2), "`key` must be given for more than one seed"),
     "no seeds": (lambda: explore([R], seeds=0), "`seeds` must be an integer >= 1; found 0"),
+    "names of fewer objectives": (
+        lambda: explore([R], names=("loss",)),
+        "`names` must be 2 different names; found ['loss']",
+    ),
+    "a name for all": (lambda: explore([R], names="loss"), "`names` must be a tuple of texts; found 'loss'"),
+    "fewer than no refinements": (lambda: explore([R], refine=-1), "`refine` must be an integer >= 0; found -1"),
+    "continuation as a number": (lambda: explore([R], continuation=1), "`continuation` must be True or False; found 1"),
+    "refinement without preferences": (
+        lambda: bp.explore(PROBLEM, bp.mgda(), None, X, Y, 2, refine=2),
+        "`refine` must be 0 for an algorithm that takes no preference; found 2",
+    ),
+    "a tour without preferences": (
+        lambda: bp.explore(PROBLEM, bp.mgda(), None, X, Y, 2, continuation=True),
+        "`continuation` must be False for an algorithm that takes no preference",
+    ),
+    "no devices": (lambda: explore([R], devices=[]), "`devices` must be a sequence of JAX devices; found []"),
+    "device numbers": (lambda: explore([R], devices=[0, 1]), "`devices` must be a sequence of JAX devices; found [0, 1]"),
+    "resume from nowhere": (lambda: solve(resume=True), "`directory` must be given to resume"),
+    "resume as text": (lambda: explore([R], resume="yes"), "`resume` must be True or False; found 'yes'"),
+    "directory in a missing folder": (lambda: solve(directory="no/such/folder"), "`directory` must be a folder for the run"),
+    "directory that is a number": (lambda: solve(directory=3), "`directory` must be a path; found 3"),
+    "checkpoints before the last": (
+        lambda: solve(directory="no/such", save_every=-1.0),
+        "`save_every` must be a number >= 0; found -1",
+    ),
+    "shard along nothing": (
+        lambda: bp.distributed.shard(separable(), "rows"),
+        "`along` must be 'tasks' or 'samples'; found 'rows'",
+    ),
+    "shard the tasks of a joint problem": (
+        lambda: bp.distributed.shard(PROBLEM, "tasks"),
+        "`problem` must be a SeparableProblem to shard its tasks",
+    ),
+    "shard no problem": (lambda: bp.distributed.shard(3), "`problem` must be a Problem or SeparableProblem; found 3"),
+    "half a cluster": (
+        lambda: bp.distributed.start("127.0.0.1:1", processes=2),
+        "`process` must be given with the others; found None",
+    ),
+    "no cluster": (lambda: bp.distributed.start(), "`distributed.start` must join the other processes"),
+    "no front to read": (lambda: bp.Front.load("no/such.npz"), "`path` must be a saved front"),
     "no runs at once": (lambda: explore([R], batch=0), "`batch` must be an integer >= 1; found 0"),
     "floor too high": (lambda: bp.preferences.energy(4, 3, floor=0.3), "`floor` must be below 1/4; found 0.3"),
     "lattice too fine": (lambda: bp.preferences.lattice(10, 30), "`divisions` must give at most 100000 vectors"),
@@ -302,6 +348,122 @@ WRONG = {
     ),
     "hypervolume corner": (lambda: bp.metrics.hypervolume(np.ones((2, 2)), [1.0]), "`reference` must be 2 finite numbers"),
     "points without axis": (lambda: bp.metrics.nondominated(np.ones(3)), "`values` must be points [n, S]; found shape (3,)"),
+    "even preferences of one objective": (
+        lambda: bp.preferences.evenly(1, 5),
+        "`objectives` must be an integer >= 2; found 1",
+    ),
+    "no even preferences": (lambda: bp.preferences.evenly(3, 0), "`count` must be an integer >= 1; found 0"),
+    "half a preference": (lambda: bp.preferences.evenly(3, 2.5), "`count` must be an integer >= 1; found 2.5"),
+    "too many even preferences": (
+        lambda: bp.preferences.evenly(3, 10**6),
+        "`count` must be at most 100000; found 1000000",
+    ),
+    "even floor too high": (lambda: bp.preferences.evenly(3, 1, floor=0.5), "`floor` must be below 1/3; found 0.5"),
+    # metrics of points
+    "angle of other objectives": (
+        lambda: bp.metrics.angle(np.ones((2, 3)), R),
+        "`preference` must have one entry per objective; found 2 entries for 3 objectives",
+    ),
+    "angle from another reference": (
+        lambda: bp.metrics.angle(np.ones((2, 2)), R, [0.0, 0.0, 0.0]),
+        "`reference` must be a number or a vector of 2 values; found shape (3,)",
+    ),
+    "angle of one point": (lambda: bp.metrics.angle([1.0, 2.0], R), "`values` must be points [n, S]; found shape (2,)"),
+    "coverage of other objectives": (
+        lambda: bp.metrics.coverage(np.ones((2, 3)), np.ones((2, 2))),
+        "`other` must have the 3 objectives of `values`; found 2",
+    ),
+    "coverage of nothing": (
+        lambda: bp.metrics.coverage(np.ones((1, 2)), [[np.nan, 1.0]]),
+        "`other` must hold a finite point",
+    ),
+    "IGD+ of other objectives": (lambda: FRONT.igd_plus(np.ones((2, 3))), "`front` must have the 2 objectives of `values`"),
+    "coverage of another front": (lambda: FRONT.coverage(THREE), "`other` must have the 2 objectives of `values`; found 3"),
+    # fronts
+    "too few names": (
+        lambda: fronts.front([R], [[[1.0, 2.0]]], names=("loss",)),
+        "`names` must be 2 different names; found ['loss']",
+    ),
+    "a name twice": (
+        lambda: fronts.front([R], [[[1.0, 2.0]]], names=("loss", "loss")),
+        "`names` must be 2 different names; found ['loss', 'loss']",
+    ),
+    "names in one text": (
+        lambda: fronts.front([R], [[[1.0, 2.0]]], names="ab"),
+        "`names` must be a tuple of texts; found 'ab'",
+    ),
+    "numbers as names": (
+        lambda: fronts.front([R], [[[1.0, 2.0]]], names=(1, 2)),
+        "`names` must be a tuple of texts; found (1, 2)",
+    ),
+    "reference of a front": (
+        lambda: fronts.front([R], [[[1.0, 2.0]]], reference=[0.0, np.inf]),
+        "`reference` must be finite",
+    ),
+    "table in no folder": (
+        lambda: FRONT.to_csv("/nowhere/at/all/front.csv"),
+        "`path` must lie in an existing folder; found '/nowhere/at/all/front.csv'; create '/nowhere/at/all'",
+    ),
+    "table onto a folder": (lambda: FRONT.to_csv("/tmp"), "`path` must be a file; found the folder '/tmp'"),
+    "table to a number": (lambda: FRONT.to_csv(3), "`path` must be a path; found 3"),
+    "column twice": (
+        lambda: THREE.to_csv("/tmp/unwritten.csv"),
+        "`names` must differ from the other columns; found ['seed']",
+    ),
+    # pictures
+    "misspelt kind": (
+        lambda: FRONT.plot("rader"),
+        "`kind` must be one of 'parallel', 'radar', 'scatter', 'convergence'; found 'rader'; did you mean 'radar'?",
+    ),
+    "unknown kind": (lambda: FRONT.plot("pie"), "found 'pie'; pass one of these"),
+    "number as kind": (lambda: FRONT.plot(3), "`kind` must be one of"),
+    "option of another kind": (
+        lambda: FRONT.plot("scatter", transform="inverse"),
+        "`transform` must be an option of kind='scatter' (those are objectives); "
+        "found transform='inverse'; it belongs to radar",
+    ),
+    "unknown option": (lambda: FRONT.plot(colour="red"), "found colour='red'; see Front.plot"),
+    "radar of two": (lambda: FRONT.plot("radar"), "`objectives` must be three or more for a radar; found 2"),
+    "unknown transform": (
+        lambda: THREE.plot("radar", transform="invers"),
+        "`transform` must be one of None, 'inverse'; found 'invers'; did you mean 'inverse'?",
+    ),
+    "inverse of a negative value": (
+        lambda: THREE.plot("radar", transform="inverse"),
+        "`transform` must be None where a value is not positive; found 'inverse' and a value of -1",
+    ),
+    "scatter of seven": (
+        lambda: SEVEN.plot("scatter"),
+        "`objectives` must be 2 to 6 for a scatter matrix; found 7; pick some with objectives=[...]",
+    ),
+    "scatter of one": (lambda: THREE.plot("scatter", objectives=[1]), "`objectives` must be 2 to 6 for a scatter matrix"),
+    "unknown objective": (
+        lambda: THREE.plot(objectives=["loss", "enrgy"]),
+        "`objectives` must be one of 'loss', 'energy', 'seed'; found 'enrgy'; did you mean 'energy'?",
+    ),
+    "objective out of range": (
+        lambda: FRONT.plot(objectives=[0, 2]),
+        "`objectives` must be names or integers from 0 to 1; found [0, 2]",
+    ),
+    "mask of objectives": (lambda: FRONT.plot(objectives=[True, False]), "`objectives` must be names or integers"),
+    "objective twice": (lambda: FRONT.plot(objectives=[1, "phi_2"]), "`objectives` must be different; found [1, 'phi_2']"),
+    "no objectives": (lambda: FRONT.plot(objectives=[]), "`objectives` must be a list of objectives; found []"),
+    "one objective, bare": (lambda: FRONT.plot(objectives="phi_1"), "`objectives` must be a list of objectives"),
+    "unknown quantity": (
+        lambda: FRONT.plot("convergence", quantity="gaps"),
+        "`quantity` must be one of 'values', 'gap'; found 'gaps'; did you mean 'gap'?",
+    ),
+    "unknown band": (
+        lambda: FRONT.plot("convergence", band="std"),
+        "`band` must be one of 'error', 'range', None; found 'std'",
+    ),
+    "objectives of the gap": (
+        lambda: FRONT.plot("convergence", quantity="gap", objectives=[0]),
+        "`objectives` must be None for the gap, which belongs to all; found [0]",
+    ),
+    "picture of failed runs": (lambda: LOST.plot(), "`front` must hold a run that ended well; found none"),
+    "radar of failed runs": (lambda: LOST.plot("radar"), "`front` must hold a run that ended well; found none"),
+    "scatter of failed runs": (lambda: LOST.plot("scatter"), "`front` must hold a run that ended well; found none"),
     # the quadratic program
     "gram not square": (
         lambda: bp.simplex_qp(jnp.ones((3, 2))),
@@ -327,7 +489,7 @@ if __name__ == "__main__":
     import sys
 
     sys.modules["bipareto.solver.loop"].__dict__["advance"] = refuse
-    sys.modules["bipareto.front.explore"].__dict__["_advance_all"] = refuse
+    sys.modules["bipareto.front.fleet"].__dict__["_advance_all"] = refuse
     sys.modules["bipareto.hypergradient.estimate"].__dict__["_estimate"] = refuse
     jax.config.update("jax_enable_x64", True)
     print(json.dumps({name: outcome(call) for name, (call, _) in WRONG.items()}))

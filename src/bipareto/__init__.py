@@ -1,6 +1,6 @@
 """Multi-objective bilevel learning: several upper objectives over one lower-level training problem."""
 
-from bipareto import metrics, preferences, theory
+from bipareto import distributed, metrics, preferences, theory
 from bipareto.algorithms import HypergradientDescent, linear, mgda, stocbio, wc_mhgd
 from bipareto.front import Front, explore
 from bipareto.hypergradient import CG, Neumann, StochasticNeumann, Unrolled, hypergradient
@@ -10,6 +10,7 @@ from bipareto.sampling import Batches
 from bipareto.simplex import duality_gap, simplex_qp
 from bipareto.solver import Solution, solve
 from bipareto.status import Status
+from bipareto.store import CorruptFile, NotSaved
 from bipareto.weighting import Linear, MinNorm, SmoothChebyshev, WeightedChebyshev, stationarity_gap
 
 __version__ = "0.1.0"
@@ -17,12 +18,14 @@ __version__ = "0.1.0"
 __all__ = [
     "CG",
     "Batches",
+    "CorruptFile",
     "Front",
     "GradientDescent",
     "HypergradientDescent",
     "Linear",
     "MinNorm",
     "Neumann",
+    "NotSaved",
     "Problem",
     "SeparableProblem",
     "SmoothChebyshev",
@@ -31,6 +34,7 @@ __all__ = [
     "StochasticNeumann",
     "Unrolled",
     "WeightedChebyshev",
+    "distributed",
     "duality_gap",
     "explore",
     "hypergradient",

@@ -94,7 +94,7 @@ def _broadcast(array: np.ndarray) -> np.ndarray:
     return np.asarray(multihost_utils.broadcast_one_to_all(array))
 
 
-def mesh(devices: Sequence[jax.Device] | None = None, name: str = "runs") -> Mesh:
+def mesh(devices: Sequence[Any] | None = None, name: str = "runs") -> Mesh:
     """The given devices, by default all of all processes, in a row."""
     chosen = jax.devices() if devices is None else list(devices)
     if not chosen or not all(isinstance(device, jax.Device) for device in chosen):
@@ -110,7 +110,7 @@ def place(tree: PyTree, devices: Mesh, *axes: str | None) -> PyTree:
 
 
 def shard(
-    problem: Problem | SeparableProblem, along: str = "tasks", devices: Sequence[jax.Device] | None = None
+    problem: Problem | SeparableProblem, along: str = "tasks", devices: Sequence[Any] | None = None
 ) -> Problem | SeparableProblem:
     """The problem with its data divided over the devices, for one `solve` that uses them all.
 

@@ -1,6 +1,8 @@
 """Errors are part of the interface: every message gives parameter, rule, what was found, and a remedy."""
 
+import difflib
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -40,6 +42,32 @@ def flag(parameter: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(message(parameter, "be True or False", repr(value), "pass a bool"))
     return value
+
+
+def one_of(parameter: str, value: Any, choices: Iterable[str | None]) -> Any:
+    """One of a few words (or None); the error lists them and suggests the nearest."""
+    known = list(choices)
+    if (value is None or isinstance(value, str)) and value in known:
+        return value
+    words = [word for word in known if word is not None]
+    near = difflib.get_close_matches(str(value), words, 1)
+    remedy = f"did you mean {near[0]!r}?" if near else "pass one of these"
+    raise ValueError(message(parameter, "be one of " + ", ".join(map(repr, known)), repr(value), remedy))
+
+
+def reference_point(reference: Any, objectives: int) -> np.ndarray:
+    """z: a finite number for all objectives or one for each, as a vector [S]."""
+    remedy = "pass values below those that can be reached, in the objectives' units"
+    try:
+        array = np.asarray(reference, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(message("reference", "be a number or a vector [S]", repr(reference), remedy)) from None
+    if array.shape not in ((), (objectives,)):
+        rule = f"be a number or a vector of {objectives} values"
+        raise ValueError(message("reference", rule, f"shape {array.shape}", remedy))
+    if not np.isfinite(array).all():
+        raise ValueError(message("reference", "be finite", array, remedy))
+    return np.broadcast_to(array, (objectives,)).copy()
 
 
 def positive_vector(parameter: str, value: Any, remedy: str, *, zero: bool = False, normalise: bool = True) -> Any:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bipareto.errors import message, positive_vector
+from bipareto.errors import message, positive_vector, reference_point
 
 # Exact hypervolume stays fast for (objectives, points) up to these; beyond, moocore's approximation is used.
 _EXACT_POINTS = {6: 500, 7: 200, 8: 100}
@@ -46,21 +46,62 @@ def hypervolume(values: Any, reference: Any = None) -> Hypervolume:
 
 def igd_plus(values: Any, front: Any) -> float:
     """IGD+: mean distance from the points of `front` to what `values` fall short of them; 0 if all are reached."""
-    return float(_moocore().igd_plus(_points("values", values), ref=_points("front", front)))
+    points, others = _pair(values, "front", front)
+    return float(_moocore().igd_plus(points, ref=others))
+
+
+def coverage(values: Any, other: Any) -> float:
+    """C(values, other): the share of the points of `other` that some point of `values` weakly dominates (Zitzler).
+
+    Not worse anywhere is enough, so a point covers itself. C(A, B) and C(B, A) are two numbers: they need not sum to 1.
+    Points with NaN or Inf are left out of both sets.
+    """
+    points, others = (rows[np.isfinite(rows).all(axis=1)] for rows in _pair(values, "other", other))
+    if not len(others):
+        raise ValueError(message("other", "hold a finite point", "none", "look at the status of the runs"))
+    return float(np.mean([np.all(points <= point, axis=1).any() for point in others]))
 
 
 def chebyshev(values: Any, preference: Any, reference: Any = 0.0) -> np.ndarray:
     """[n]: max_s r_s (phi_s - z_s), what WC-MHGD minimises for its preference."""
-    r = positive_vector("preference", preference, "pass a positive vector, one entry per objective")
-    return np.max(r * (_points("values", values) - reference), axis=1)
+    r, above = _aimed(values, preference, reference)
+    return np.max(r * above, axis=1)
 
 
 def nonuniformity(values: Any, preference: Any, reference: Any = 0.0) -> np.ndarray:
     """[n]: sum_s p_s log(S p_s) with p = r o (Phi - z) scaled to sum 1: 0 where the point lies on the preferred ray."""
-    r = positive_vector("preference", preference, "pass a positive vector, one entry per objective")
-    heights = r * (_points("values", values) - reference)
+    r, above = _aimed(values, preference, reference)
+    heights = r * above
     share = heights / heights.sum(axis=1, keepdims=True)
     return np.sum(np.where(share > 0, share * np.log(np.maximum(share * share.shape[1], 1e-300)), 0), axis=1)
+
+
+def angle(values: Any, preference: Any, reference: Any = 0.0) -> np.ndarray:
+    """[n]: degrees between Phi - z and the preferred ray 1/r, on which r o (Phi - z) is equal; NaN at Phi = z."""
+    r, above = _aimed(values, preference, reference)
+    with np.errstate(invalid="ignore"):  # no direction at Phi = z
+        unit = above / np.linalg.norm(above, axis=1, keepdims=True)
+    ray = (1 / r) / np.linalg.norm(1 / r)
+    # Kahan's form: the arc cosine of <unit, ray> would lose half the digits of a small angle.
+    return np.degrees(2 * np.arctan2(np.linalg.norm(unit - ray, axis=1), np.linalg.norm(unit + ray, axis=1)))
+
+
+def _aimed(values: Any, preference: Any, reference: Any) -> tuple[np.ndarray, np.ndarray]:
+    """r and Phi - z, where they fit each other."""
+    r = positive_vector("preference", preference, "pass a positive vector, one entry per objective")
+    points = _points("values", values)
+    if len(r) != points.shape[1]:
+        found = f"{len(r)} entries for {points.shape[1]} objectives"
+        raise ValueError(message("preference", "have one entry per objective", found, "add or remove entries"))
+    return r, points - reference_point(reference, points.shape[1])
+
+
+def _pair(values: Any, name: str, other: Any) -> tuple[np.ndarray, np.ndarray]:
+    points, others = _points("values", values), _points(name, other)
+    if points.shape[1] != others.shape[1]:
+        rule = f"have the {points.shape[1]} objectives of `values`"
+        raise ValueError(message(name, rule, others.shape[1], "compare fronts of one problem"))
+    return points, others
 
 
 def _points(name: str, values: Any) -> np.ndarray:

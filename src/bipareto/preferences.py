@@ -49,6 +49,24 @@ def energy(objectives: int, count: int, floor: float = 0.01, seed: int = 0) -> n
     return _lifted(points, floor)
 
 
+def evenly(objectives: int, count: int, floor: float = 0.01, seed: int = 0) -> np.ndarray:
+    """The default choice: at most `count` vectors spread evenly over all preferences.
+
+    For S <= 5 the largest `lattice` with at most `count` vectors; for S > 5, where lattices explode, and for fewer than S
+    vectors, where the smallest lattice has more, exactly `count` by `energy`. One vector is the middle.
+    """
+    objectives = _count(objectives)
+    count = whole_number("count", count, "pass how many preferences to make")
+    if count == 1:
+        return _lifted(np.full((1, objectives), 1 / objectives), floor)
+    if objectives > 5 or count < objectives:
+        return energy(objectives, count, floor, seed)
+    if count > 100_000:
+        raise ValueError(message("count", "be at most 100000", count, "each preference is a run of its own"))
+    sizes = (math.comb(divisions + objectives - 1, objectives - 1) for divisions in itertools.count(2))
+    return lattice(objectives, 1 + sum(1 for _ in itertools.takewhile(lambda size: size <= count, sizes)), floor)
+
+
 def dirichlet(center: Any, count: int, concentration: float = 50.0, floor: float = 0.01, seed: int = 0) -> np.ndarray:
     """`count` random vectors around `center`; the larger `concentration`, the closer."""
     middle = positive_vector("center", center, "pass a positive vector, one entry per objective")

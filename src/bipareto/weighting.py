@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bipareto.errors import message, positive_number, positive_vector
+from bipareto.errors import message, positive_number, positive_vector, reference_point
 from bipareto.lower import PlainStep, ScheduledStep, as_step
 from bipareto.simplex import simplex_qp
 
@@ -60,7 +60,7 @@ class WeightedChebyshev(Weighting):
         self.preference = positive_vector("preference", preference, PREFERENCE_REMEDY)
         self.certified = isinstance(u, str) and u == "certified"
         self.u = _resolved(u, step_size)
-        self.reference = _reference(reference, len(self.preference))
+        self.reference = reference_point(reference, len(self.preference))
 
     def init(self):
         return jnp.int32(0)
@@ -125,7 +125,7 @@ class SmoothChebyshev(Weighting):
     def __init__(self, preference: Any, temperature: float = 0.01, reference: Any = 0.0):
         self.preference = positive_vector("preference", preference, PREFERENCE_REMEDY)
         self.temperature = positive_number("temperature", temperature, "a hundredth of typical r_s phi_s is a good start")
-        self.reference = _reference(reference, len(self.preference))
+        self.reference = reference_point(reference, len(self.preference))
 
     def init(self):
         return ()
@@ -196,20 +196,6 @@ def _resolved(u: Any, step_size: Any) -> Any:
         return _ScheduledProx(step.size)
     rule = f'be a float or a schedule for u = "{u}" (u = 2/step_size)'
     raise ValueError(message("step_size", rule, "an optax transformation", "pass u as a number"))
-
-
-def _reference(reference: Any, objectives: int) -> np.ndarray:
-    remedy = "pass values below those that can be reached, in the objectives' units"
-    try:
-        array = np.asarray(reference, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(message("reference", "be a number or a vector [S]", repr(reference), remedy)) from None
-    if array.shape not in ((), (objectives,)):
-        rule = f"be a number or a vector of {objectives} values"
-        raise ValueError(message("reference", rule, f"shape {array.shape}", remedy))
-    if not np.isfinite(array).all():
-        raise ValueError(message("reference", "be finite", array, remedy))
-    return np.broadcast_to(array, (objectives,)).copy()
 
 
 def _matching(name: str, vector: Any, objectives: int) -> Any:

@@ -13,7 +13,7 @@ from bipareto import preferences as preference_sets
 from bipareto.distributed import agree, mesh
 from bipareto.errors import flag, message, positive_number, positive_vector, whole_number
 from bipareto.front.fleet import Fleet, Task
-from bipareto.front.front import Front, Recipe
+from bipareto.front.front import Front, Recipe, checked_names
 from bipareto.front.plan import Plan, seed_keys
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.progress import Progress
@@ -36,7 +36,7 @@ def explore(
     refine: int = 0,
     names: Sequence[str] | None = None,
     batch: int | None = None,
-    devices: Sequence[jax.Device] | None = None,
+    devices: Sequence[Any] | None = None,
     progress: bool | None = None,
     directory: Any = None,
     resume: bool = False,
@@ -67,7 +67,7 @@ def explore(
         raise ValueError(message("key", rule, None, "pass key=jax.random.key(0), or seeds=1 for a deterministic algorithm"))
     oracles, state = start(problem, algorithm, x0, y0, key)
     rows = _rows(algorithm, preferences, oracles.objectives)
-    names = _names(names, oracles.objectives)
+    names = None if names is None else checked_names(names, oracles.objectives)
     plan = Plan(algorithm, oracles, state, rows, seed_keys(key, seeds))
     plan.follow(*_order(algorithm, continuation, refine))
     task = Task.of(algorithm, oracles, state, limit, steps, mesh(devices))
@@ -161,14 +161,6 @@ def _order(algorithm: Algorithm, continuation: Any, refine: Any) -> tuple[bool, 
         rule = f"be {default} for an algorithm that takes no preference"
         raise ValueError(message(name, rule, continuation or refine, "use bp.wc_mhgd(...)"))
     return continuation, refine
-
-
-def _names(names: Sequence[str] | None, objectives: int) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    if isinstance(names, str) or len(names) != objectives or not all(isinstance(name, str) for name in names):
-        raise ValueError(message("names", f"be {objectives} strings", repr(names), "name every objective, or pass None"))
-    return tuple(names)
 
 
 def _divisible(count: int, task: Task) -> int:

@@ -17,7 +17,7 @@ from bipareto.solver import Evaluations, Record, Solution
 from bipareto.solver.records import total_counts
 from bipareto.solver.saving import named_columns
 from bipareto.status import Status
-from bipareto.store import CorruptFile, NotSaved, pack, to_plain, unpack, write_whole
+from bipareto.store import CorruptFile, export, pack, to_plain, unpack
 
 
 def save(front: Front, path: Any, x: bool) -> None:
@@ -38,12 +38,7 @@ def save(front: Front, path: Any, x: bool) -> None:
             trees = [getattr(run, name) for run in runs]
             arrays[name] = np.stack([np.asarray(Layout.of(tree, name).flatten(tree)) for tree in trees])
     facts = {"kind": "front", "messages": [run.message for run in runs], "names": front.names}
-    file = pathlib.Path(path)
-    try:
-        write_whole(file, pack({name: to_plain(array) for name, array in arrays.items()}, facts))
-    except OSError as error:
-        remedy = "pass a file name in a folder that exists and can be written"
-        raise NotSaved(message("path", "be a file to write", error, remedy)) from error
+    export(path, pack({name: to_plain(array) for name, array in arrays.items()}, facts))
 
 
 def load(path: Any, x0: PyTree, y0: PyTree) -> Front:

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from bipareto.errors import flag, message, positive_vector, whole_number
-from bipareto.metrics import Hypervolume, chebyshev, hypervolume, igd_plus, nondominated, nonuniformity
+from bipareto.errors import flag, message, positive_vector, reference_point, whole_number
+from bipareto.front.export import write_csv
+from bipareto.metrics import Hypervolume, angle, chebyshev, coverage, hypervolume, igd_plus, nondominated, nonuniformity
 from bipareto.solver import Algorithm, Solution, solve
 from bipareto.status import Status
 
@@ -26,13 +27,23 @@ class Recipe(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Front:
-    """`solutions[p][i]` is the run of preference p and seed i; `preferences` [P, S] is None where there were none."""
+    """`solutions[p][i]` is the run of preference p and seed i; `preferences` [P, S] is None where there were none.
+
+    `reference` z: that of the algorithm, from which alignment and selection measure. `names`: of the objectives, with their
+    units where they have any.
+    """
 
     preferences: np.ndarray | None
     solutions: list[list[Solution]]
     reference: Any = 0.0
     names: tuple[str, ...] | None = None
     recipe: Recipe | None = dataclasses.field(default=None, repr=False)
+
+    def __post_init__(self):
+        objectives = len(self.solutions[0][0].values)
+        object.__setattr__(self, "reference", reference_point(self.reference, objectives))
+        if self.names is not None:
+            object.__setattr__(self, "names", checked_names(self.names, objectives))
 
     @property
     def values(self) -> np.ndarray:
@@ -54,10 +65,21 @@ class Front:
         return self.values[~self.failed]
 
     @property
+    def objective_names(self) -> tuple[str, ...]:
+        """`names`, or phi_1 ... phi_S."""
+        return self.names or tuple(f"phi_{s + 1}" for s in range(self.values.shape[-1]))
+
+    @property
     def x(self) -> PyTree:
-        """The upper variables of all runs, stacked: every array gets leading axes [P, seeds]."""
-        trees = [jax.tree.map(lambda *leaves: jnp.stack(leaves), *(run.x for run in row)) for row in self.solutions]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+        """The upper variables of all runs, every array stacked to [P, seeds, ...]; other leaves are those of the first."""
+        shape = (len(self.solutions), len(self.solutions[0]))
+
+        def stacked(*leaves):
+            if not isinstance(leaves[0], (jax.Array, np.ndarray, np.generic)):
+                return leaves[0]
+            return jnp.stack(leaves).reshape(*shape, *leaves[0].shape)
+
+        return jax.tree.map(stacked, *[run.x for row in self.solutions for run in row])
 
     def mean(self) -> np.ndarray:
         """[P, S]: mean over the seeds that ended well; NaN where none did."""
@@ -78,33 +100,41 @@ class Front:
         return nondominated(shown.reshape(-1, shown.shape[-1])).reshape(self.failed.shape)
 
     def hypervolume(self, reference: Any = None) -> Hypervolume:
-        """Volume dominated by the runs that ended well, with the reference point used and whether it is exact."""
+        """Volume dominated by the runs that ended well, with the corner used and whether it is exact.
+
+        `reference`: the corner that bounds the volume, by default the worst values; not the front's own `reference`.
+        """
         return hypervolume(self.points, reference)
 
     def igd_plus(self, front: Any) -> float:
         """Mean shortfall from the points [n, S] of another front."""
         return igd_plus(self.points, front.points if isinstance(front, Front) else front)
 
+    def coverage(self, other: Any) -> float:
+        """The share of the points of another front (or of points [n, S]) that some run weakly dominates."""
+        return coverage(self.points, other.points if isinstance(other, Front) else other)
+
     def alignment(self) -> dict[str, np.ndarray]:
-        """[P, seeds] each: the Chebyshev value of every run for its own preference, and the non-uniformity of r o Phi."""
+        """[P, seeds] each, of every run for its own preference: Chebyshev value, non-uniformity of r o (Phi - z), and angle
+        in degrees between Phi - z and the preferred ray 1/r."""
         if self.preferences is None:
             rule = "have preferences to measure alignment"
             raise ValueError(message("front", rule, "a front without", "explore with preferences"))
         rows = list(zip(self.preferences, self.values, strict=True))
+        measures = {"chebyshev": chebyshev, "nonuniformity": nonuniformity, "angle": angle}
         return {
-            "chebyshev": np.array([chebyshev(values, r) for r, values in rows]),
-            "nonuniformity": np.array([nonuniformity(values, r) for r, values in rows]),
+            name: np.array([measure(values, r, self.reference) for r, values in rows]) for name, measure in measures.items()
         }
 
     def select(self, preference: Any) -> Solution:
-        """Of the runs that ended well, the one with the smallest max_s r_s phi_s for the given preference."""
+        """Of the runs that ended well, the one with the smallest max_s r_s (phi_s - z_s) for the given preference."""
         r = positive_vector("preference", preference, "pass a positive vector, one entry per objective")
         if len(r) != self.values.shape[-1]:
             found = f"{len(r)} entries for {self.values.shape[-1]} objectives"
             raise ValueError(message("preference", "have one entry per objective", found, "add or remove entries"))
         if self.failed.all():
             raise ValueError(message("front", "hold a run that ended well", "none", "look at Front.table()"))
-        heights = np.where(self.failed, np.inf, np.max(r * self.values, axis=-1))
+        heights = np.where(self.failed, np.inf, np.max(r * (self.values - self.reference), axis=-1))
         p, seed = np.unravel_index(np.argmin(heights), heights.shape)
         return self.solutions[p][seed]
 
@@ -135,24 +165,47 @@ class Front:
 
         return load(path, x0, y0)
 
-    def plot(self) -> Any:
-        """Parallel coordinates, as a matplotlib figure: one line per preference, its mean values with standard errors."""
-        from bipareto.front.picture import parallel_coordinates
+    def plot(self, kind: str = "parallel", **options: Any) -> Any:
+        """A matplotlib figure of the front. `objectives=[...]` (names or indices) picks some, in every kind.
 
-        return parallel_coordinates(self)
+        "parallel": one line per preference over the objectives, mean values with standard errors.
+        "radar": one polygon per preference; `transform="inverse"` shows 1/value, larger is better, as the paper does.
+        "scatter": every run in the plane of each pair of objectives, dominated ones hollow.
+        "convergence": mean over seeds against the upper step; `quantity`: "values" or "gap"; `band`: "error", "range", None.
+        """
+        from bipareto.front.pictures import draw
+
+        return draw(self, kind, options)
+
+    def to_csv(self, path: Any) -> None:
+        """Write one line per run: preference, seed, values, whether nondominated, status, steps, final gap and seconds.
+
+        Numbers read back exactly. A file of that name is replaced at once or, should writing fail, not at all.
+        """
+        write_csv(self, path)
 
     def table(self, digits: int = 4) -> str:
         """One line per preference: it, the mean values (the lowest of each column starred) and how many runs failed."""
         digits = whole_number("digits", digits, "pass how many digits to show", least=0)
         means = self.mean()
         lowest = np.nanmin(means, axis=0) if np.isfinite(means).any() else np.full(means.shape[1], np.nan)
-        lines = [
-            f"{'preference':<{7 * means.shape[1]}}" + "".join(f"{f'phi_{s + 1}':>{digits + 8}}" for s in range(len(lowest)))
-        ]
+        widths = [max(digits + 8, len(name) + 2) for name in self.objective_names]
+        heads = zip(self.objective_names, widths, strict=True)
+        lines = [f"{'preference':<{7 * len(lowest)}}" + "".join(f"{name:>{width}}" for name, width in heads)]
         for p, row in enumerate(means):
             r = "none" if self.preferences is None else " ".join(f"{entry:.4f}" for entry in self.preferences[p])
             cells = [f"{value:.{digits}f}" + ("*" if value == low else " ") for value, low in zip(row, lowest, strict=True)]
             failed = int(self.failed[p].sum())
             note = f"   {failed} of {len(self.failed[p])} runs failed" if failed else ""
-            lines.append(f"{r:<{7 * len(row)}}" + "".join(f"{cell:>{digits + 8}}" for cell in cells) + note)
+            aligned = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+            lines.append(f"{r:<{7 * len(row)}}" + aligned + note)
         return "\n".join(lines)
+
+
+def checked_names(names: Any, objectives: int) -> tuple[str, ...]:
+    remedy = "pass one name per objective, such as ('loss', 'energy [J]')"
+    if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
+        raise TypeError(message("names", "be a tuple of texts", repr(names), remedy))
+    if len(names) != objectives or len(set(names)) != objectives:
+        raise ValueError(message("names", f"be {objectives} different names", list(names), remedy))
+    return tuple(names)

@@ -37,6 +37,8 @@ class RunDirectory:
     """Process 0 reads and writes; the others are told. Records are on the disk before the checkpoint that counts them."""
 
     def __init__(self, path: Any, settings: dict[str, Any], resume: bool):
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(message("directory", "be a path", repr(path), "pass a folder such as 'runs/first'"))
         self.path = pathlib.Path(path)
         self.settings = settings
         self._lock = self._records = None

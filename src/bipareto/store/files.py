@@ -35,6 +35,18 @@ def write_whole(path: pathlib.Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def export(path: Any, data: bytes) -> None:
+    """`write_whole` to a file the user named."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(message("path", "be a path", repr(path), "pass a file name"))
+    target = pathlib.Path(path)
+    if not target.parent.is_dir():
+        raise ValueError(message("path", "lie in an existing folder", repr(str(target)), f"create {str(target.parent)!r}"))
+    if target.is_dir():
+        raise ValueError(message("path", "be a file", f"the folder {str(target)!r}", "add a file name"))
+    write_whole(target, data)
+
+
 def sync_folder(folder: pathlib.Path) -> None:
     """A new name is on the disk only once its folder is."""
     handle = os.open(folder, os.O_RDONLY)

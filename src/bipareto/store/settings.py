@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from bipareto.distributed import fetch
@@ -23,12 +24,10 @@ def describe(name: str, node: Any) -> dict[str, Any]:
         return {name: _array(node)}
     if dataclasses.is_dataclass(node):
         inside = [(field.name, getattr(node, field.name)) for field in dataclasses.fields(node)]
-    elif isinstance(node, tuple) and hasattr(node, "_fields"):
-        inside = list(node._asdict().items())
     elif isinstance(node, dict):
         inside = list(node.items())
     elif isinstance(node, (tuple, list)):
-        inside = list(enumerate(node))
+        inside = list(zip(getattr(node, "_fields", range(len(node))), node, strict=True))
     else:
         return {name: getattr(node, "__qualname__", type(node).__name__)}
     table = {name: type(node).__name__} if dataclasses.is_dataclass(node) else {}
@@ -80,7 +79,7 @@ def refuse_changes(directory: Any, stored: dict[str, Any], given: dict[str, Any]
 
 
 def _array(array: Any) -> Any:
-    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
         array = jax.random.key_data(array)
     array = fetch(array)
     if array.size <= 16 and array.dtype.kind in "biuf":
