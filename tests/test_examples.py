@@ -15,6 +15,7 @@ from bipareto.datasets import digits
 from bipareto.experiments import demo
 from bipareto.experiments.hyper_cleaning import corrupted, split
 from bipareto.weighting import Weighting
+from cases import separable_quadratic
 
 ROOT = pathlib.Path(__file__).parents[1]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
@@ -27,7 +28,8 @@ def single_precision():
 
 
 @pytest.mark.usefixtures("single_precision")
-def test_readme_quickstart(capsys):
+def test_readme_quickstart(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     quickstart = BLOCKS[0]
     assert len(quickstart.strip().splitlines()) <= 25
     names = {}
@@ -40,12 +42,25 @@ def test_readme_quickstart(capsys):
     assert np.max(r * solution.values) < np.max(r * before)
     for block in BLOCKS[1:]:
         exec(compile(block, "README.md", "exec"), names)
+        assert not names["front"].failed.any()
+    assert (tmp_path / "run" / "result-00000.npz").exists()
+    assert names["closer"].values[0] < solution.values[0]
     assert np.argmin(names["front"].values[:, 0], axis=0).tolist() == [0, 1, 2]
     assert names["noisy"].evaluations.steps.tolist() == list(range(0, 200, 20))
     assert np.max(r * names["noisy"].values) < np.max(r * names["noisy"].evaluations.values[0])
     other = bp.solve(names["problem"], bp.wc_mhgd([0.6, 0.2, 0.2], 0.5, 0.2, 50), np.zeros(10), np.zeros((3, 10)), 200)
     assert other.values[0] < solution.values[0]
     assert other.values[2] > solution.values[2]
+
+
+def test_the_page_on_clusters_is_python_that_shards():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "clusters.md").read_text(), flags=re.DOTALL)
+    for block in blocks:
+        compile(block, "clusters.md", "exec")
+    case = separable_quadratic(objectives=2)
+    names = {"bp": bp, "problem": case.problem}
+    exec(compile(next(block for block in blocks if "shard(" in block), "clusters.md", "exec"), names)
+    assert isinstance(names["problem"], bp.SeparableProblem)
 
 
 @pytest.mark.usefixtures("single_precision")
