@@ -31,7 +31,7 @@ def test_there_are_many():
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_input_is_explained_before_any_compute(name, outcomes):
     kind, text = outcomes[name]
-    assert kind in ("ValueError", "TypeError"), text
+    assert kind in ("ValueError", "TypeError", "FileNotFoundError"), text
     assert WRONG[name][1] in text
     rule, *rest = text.split("; ")
     assert rule.startswith("`")

@@ -3,7 +3,11 @@
 As a script: make every call, print {name: [exception type, message]} as JSON.
 """
 
+import gzip
 import json
+import os
+import pathlib
+import tempfile
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +15,9 @@ import numpy as np
 import optax
 
 import bipareto as bp
+from bipareto import datasets
 
+FOLDER = tempfile.TemporaryDirectory()
 X, Y = jnp.ones(2), jnp.ones(3)
 
 
@@ -60,6 +66,26 @@ def sampled(key=jax.random.key(0), lower_data=(jnp.ones((20, 3)), jnp.ones(20)),
 
 def explore(preferences, **options):
     return bp.explore(PROBLEM, bp.wc_mhgd(R), preferences, X, Y, 2, **options)
+
+
+def stored(name, content=b"", **arrays):
+    """A file of a user's, in a folder of its own."""
+    place = pathlib.Path(tempfile.mkdtemp(dir=FOLDER.name)) / name
+    if arrays:
+        np.savez(place, **arrays)
+    else:
+        place.write_bytes(content)
+    return place
+
+
+def with_data(folder, load):
+    before, os.environ["BIPARETO_DATA"] = os.environ.get("BIPARETO_DATA"), str(folder)
+    try:
+        return load()
+    finally:
+        os.environ.pop("BIPARETO_DATA")
+        if before is not None:
+            os.environ["BIPARETO_DATA"] = before
 
 
 WRONG = {
@@ -302,6 +328,40 @@ WRONG = {
     ),
     "hypervolume corner": (lambda: bp.metrics.hypervolume(np.ones((2, 2)), [1.0]), "`reference` must be 2 finite numbers"),
     "points without axis": (lambda: bp.metrics.nondominated(np.ones(3)), "`values` must be points [n, S]; found shape (3,)"),
+    # data
+    "data folder that is not there": (
+        lambda: datasets.mnist("no/such/folder"),
+        "`path` must be an existing folder; found no",
+    ),
+    "data file that is not there": (
+        lambda: datasets.fc100(path="no/such.npz"),
+        "`path` must be an existing .npz file",
+    ),
+    "number as path": (lambda: datasets.mnist(3), "`path` must be a folder or an .npz file; found 3"),
+    "BIPARETO_DATA that is not there": (
+        lambda: with_data("no/such/folder", datasets.mnist),
+        "`BIPARETO_DATA` must be an existing folder; found no",
+    ),
+    "folder without the files": (
+        lambda: datasets.mnist(FOLDER.name),
+        "`train-images-idx3-ubyte.gz` must be in ",
+    ),
+    "other bytes of that name": (
+        lambda: datasets.mnist(stored("train-images-idx3-ubyte.gz", gzip.compress(b"")).parent),
+        "must have the sha256 440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609; found other bytes",
+    ),
+    "pickled images": (
+        lambda: datasets.mnist(stored("own.npz", images=np.array([{}]), labels=np.zeros(1, int))),
+        "must hold `images` as numbers; found dtype object",
+    ),
+    "text for an archive": (lambda: datasets.mnist(stored("own.npz", b"hello")), "must be a readable .npz file"),
+    "unknown part": (lambda: datasets.fc100("training"), "`part` must be one of train, validation, test; found 'training'"),
+    "labels beyond CIFAR-100": (
+        lambda: datasets.fc100(
+            "test", stored("own.npz", images=np.zeros((2, 4, 4, 3), np.uint8), labels=np.array([0, 100]))
+        ),
+        "`path` must hold CIFAR-100's labels 0 ... 99; found labels 0 ... 100",
+    ),
     # the quadratic program
     "gram not square": (
         lambda: bp.simplex_qp(jnp.ones((3, 2))),
