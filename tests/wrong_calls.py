@@ -3,6 +3,7 @@
 As a script: make every call, print {name: [exception type, message]} as JSON.
 """
 
+import dataclasses
 import gzip
 import json
 import os
@@ -16,6 +17,7 @@ import optax
 
 import bipareto as bp
 from bipareto import datasets
+from bipareto.experiments import hyper_cleaning, meta_learning
 
 FOLDER = tempfile.TemporaryDirectory()
 X, Y = jnp.ones(2), jnp.ones(3)
@@ -86,6 +88,16 @@ def with_data(folder, load):
         os.environ.pop("BIPARETO_DATA")
         if before is not None:
             os.environ["BIPARETO_DATA"] = before
+
+
+def cleaned(images=np.zeros((60, 4)), labels=np.arange(60) % 10, **changes):  # noqa: B008
+    settings = dataclasses.replace(hyper_cleaning.PAPER, **{"sizes": (30, 20, 10), **changes})
+    return hyper_cleaning.hyper_cleaning(images, labels, settings)
+
+
+def learned(images=np.zeros((60, 8, 8, 3)), labels=np.arange(60) % 6, **changes):  # noqa: B008
+    settings = dataclasses.replace(meta_learning.PAPER, **{"sizes": (3, 3, 3), "channels": (2, 2), **changes})
+    return meta_learning.meta_learning(images, labels, settings)
 
 
 WRONG = {
@@ -361,6 +373,40 @@ WRONG = {
             "test", stored("own.npz", images=np.zeros((2, 4, 4, 3), np.uint8), labels=np.array([0, 100]))
         ),
         "`path` must hold CIFAR-100's labels 0 ... 99; found labels 0 ... 100",
+    ),
+    # experiments
+    "seven rates": (lambda: cleaned(tasks=7), "`tasks` must be one of [5, 10]; found 7"),
+    "more images than there are": (
+        lambda: cleaned(sizes=(40, 20, 10)),
+        "`sizes` must be positive and share out at most",
+    ),
+    "no test images": (lambda: cleaned(sizes=(40, 20, 0)), "`sizes` must be positive"),
+    "a list of pixels": (lambda: cleaned(np.zeros(60)), "`images` must be uint8 or floats [n, ...]; found float64 (60,)"),
+    "signed pixels": (
+        lambda: cleaned(np.zeros((60, 4), int)),
+        "`images` must be uint8 or floats [n, ...]; found int64",
+    ),
+    "a label too few": (
+        lambda: cleaned(labels=np.zeros(59, int)),
+        "`labels` must be whole numbers >= 0 [60]; found int64",
+    ),
+    "negative labels": (lambda: cleaned(labels=np.full(60, -1)), "`labels` must be whole numbers >= 0 [60]; found -1"),
+    "grey images": (
+        lambda: learned(np.zeros((60, 8, 8))),
+        "`images` must be uint8 or floats [n, height, width, colours]; found float64 (60, 8, 8)",
+    ),
+    "real labels": (lambda: learned(labels=np.zeros(60)), "`labels` must be whole numbers [60]; found float64 (60,)"),
+    "too few images of a class": (
+        lambda: learned(sizes=(5, 15, 30)),
+        "`sizes` must be positive and leave `ways` classes with that many images each",
+    ),
+    "too many ways": (lambda: learned(ways=7), "found sizes (3, 3, 3) for 7 ways, and 6 such classes"),
+    "one way": (lambda: learned(ways=1), "found sizes (3, 3, 3) for 1 ways"),
+    "no tasks to learn": (lambda: learned(tasks=0), "`tasks` must be an integer >= 1; found 0"),
+    "no filters": (lambda: learned(channels=(2, 0)), "`channels` must be an integer >= 1; found 0"),
+    "more blocks than pixels": (
+        lambda: learned(channels=(2, 2, 2, 2)),
+        "`channels` must have no more blocks than 8 x 8 pixels can be halved; found (2, 2, 2, 2)",
     ),
     # the quadratic program
     "gram not square": (
