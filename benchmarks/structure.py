@@ -23,7 +23,7 @@ def hidden(problem: bp.SeparableProblem) -> bp.Problem:
         return jax.vmap(problem.upper, (None, 0, None))(x, y, data)
 
     def lower(x, y, data):
-        return jnp.mean(jax.vmap(problem.lower, (None, 0, (None, 0)))(x, y, data))
+        return jnp.mean(jax.vmap(problem.lower, (None, 0, (None, 0, None)))(x, y, data))
 
     return bp.Problem(upper, lower, problem.upper_data, problem.lower_data)
 

@@ -1,6 +1,7 @@
 """Float64, one device, and shapes checked at every call of the library."""
 
 import gc
+import os
 import pathlib
 
 import jax
@@ -9,6 +10,7 @@ from jaxtyping import install_import_hook
 
 jax.config.update("jax_enable_x64", True)
 install_import_hook("bipareto", "beartype.beartype")
+DATA = pathlib.Path(os.environ.get("BIPARETO_DATA") or pathlib.Path(__file__).parents[2] / "shared" / "data")
 
 
 @pytest.fixture(autouse=True)
@@ -19,3 +21,11 @@ def release_compiled_programs():
     if maps.exists() and maps.read_bytes().count(b"\n") > 25_000:
         jax.clear_caches()
         gc.collect()
+
+
+@pytest.fixture
+def data_folder():
+    """The folder with the published files; tests that need them are skipped without it."""
+    if not (DATA / "mnist").is_dir():
+        pytest.skip(f"MNIST and FC100 are not in {DATA}: set BIPARETO_DATA to their folder")
+    return DATA

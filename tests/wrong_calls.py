@@ -3,7 +3,12 @@
 As a script: make every call, print {name: [exception type, message]} as JSON.
 """
 
+import dataclasses
+import gzip
 import json
+import os
+import pathlib
+import tempfile
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +17,10 @@ import optax
 
 import bipareto as bp
 import fronts
+from bipareto import datasets
+from bipareto.experiments import hyper_cleaning, meta_learning
 
+FOLDER = tempfile.TemporaryDirectory()
 X, Y = jnp.ones(2), jnp.ones(3)
 
 
@@ -67,6 +75,37 @@ FRONT = fronts.front([R, R], [[[1.0, 2.0]], [[2.0, 1.0]]])
 THREE = fronts.front([[0.2, 0.3, 0.5]], [[[1.0, 2.0, -1.0]]], names=("loss", "energy", "seed"))
 SEVEN = fronts.front(None, np.ones((1, 1, 7)))
 LOST = bp.Front(None, [[fronts.run([1.0, 2.0, 3.0], status=bp.Status.NON_FINITE_VALUE)]])
+
+
+def stored(name, content=b"", **arrays):
+    """A file of a user's, in a folder of its own."""
+    place = pathlib.Path(tempfile.mkdtemp(dir=FOLDER.name)) / name
+    if arrays:
+        np.savez(place, **arrays)
+    else:
+        place.write_bytes(content)
+    return place
+
+
+def with_data(folder, load):
+    before, os.environ["BIPARETO_DATA"] = os.environ.get("BIPARETO_DATA"), str(folder)
+    try:
+        return load()
+    finally:
+        os.environ.pop("BIPARETO_DATA")
+        if before is not None:
+            os.environ["BIPARETO_DATA"] = before
+
+
+def cleaned(images=np.zeros((60, 4)), labels=np.arange(60) % 10, **changes):  # noqa: B008
+    settings = dataclasses.replace(hyper_cleaning.PAPER, **{"sizes": (30, 20, 10), **changes})
+    return hyper_cleaning.hyper_cleaning(images, labels, settings)
+
+
+def learned(images=np.zeros((60, 8, 8, 3)), labels=np.arange(60) % 6, **changes):  # noqa: B008
+    settings = dataclasses.replace(meta_learning.PAPER, **{"sizes": (3, 3, 3), "channels": (2, 2), **changes})
+    return meta_learning.meta_learning(images, labels, settings)
+
 
 WRONG = {
     # preferences, weights
@@ -464,6 +503,74 @@ WRONG = {
     "picture of failed runs": (lambda: LOST.plot(), "`front` must hold a run that ended well; found none"),
     "radar of failed runs": (lambda: LOST.plot("radar"), "`front` must hold a run that ended well; found none"),
     "scatter of failed runs": (lambda: LOST.plot("scatter"), "`front` must hold a run that ended well; found none"),
+    # data
+    "data folder that is not there": (
+        lambda: datasets.mnist("no/such/folder"),
+        "`path` must be an existing folder; found no",
+    ),
+    "data file that is not there": (
+        lambda: datasets.fc100(path="no/such.npz"),
+        "`path` must be an existing .npz file",
+    ),
+    "number as path": (lambda: datasets.mnist(3), "`path` must be a folder or an .npz file; found 3"),
+    "BIPARETO_DATA that is not there": (
+        lambda: with_data("no/such/folder", datasets.mnist),
+        "`BIPARETO_DATA` must be an existing folder; found no",
+    ),
+    "folder without the files": (
+        lambda: datasets.mnist(FOLDER.name),
+        "`train-images-idx3-ubyte.gz` must be in ",
+    ),
+    "other bytes of that name": (
+        lambda: datasets.mnist(stored("train-images-idx3-ubyte.gz", gzip.compress(b"")).parent),
+        "must have the sha256 440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609; found other bytes",
+    ),
+    "pickled images": (
+        lambda: datasets.mnist(stored("own.npz", images=np.array([{}]), labels=np.zeros(1, int))),
+        "must hold `images` as numbers; found dtype object",
+    ),
+    "text for an archive": (lambda: datasets.mnist(stored("own.npz", b"hello")), "must be a readable .npz file"),
+    "unknown part": (lambda: datasets.fc100("training"), "`part` must be one of train, validation, test; found 'training'"),
+    "labels beyond CIFAR-100": (
+        lambda: datasets.fc100(
+            "test", stored("own.npz", images=np.zeros((2, 4, 4, 3), np.uint8), labels=np.array([0, 100]))
+        ),
+        "`path` must hold CIFAR-100's labels 0 ... 99; found labels 0 ... 100",
+    ),
+    # experiments
+    "seven rates": (lambda: cleaned(tasks=7), "`tasks` must be one of [5, 10]; found 7"),
+    "more images than there are": (
+        lambda: cleaned(sizes=(40, 20, 10)),
+        "`sizes` must be positive and share out at most",
+    ),
+    "no test images": (lambda: cleaned(sizes=(40, 20, 0)), "`sizes` must be positive"),
+    "a list of pixels": (lambda: cleaned(np.zeros(60)), "`images` must be uint8 or floats [n, ...]; found float64 (60,)"),
+    "signed pixels": (
+        lambda: cleaned(np.zeros((60, 4), int)),
+        "`images` must be uint8 or floats [n, ...]; found int64",
+    ),
+    "a label too few": (
+        lambda: cleaned(labels=np.zeros(59, int)),
+        "`labels` must be whole numbers >= 0 [60]; found int64",
+    ),
+    "negative labels": (lambda: cleaned(labels=np.full(60, -1)), "`labels` must be whole numbers >= 0 [60]; found -1"),
+    "grey images": (
+        lambda: learned(np.zeros((60, 8, 8))),
+        "`images` must be uint8 or floats [n, height, width, colours]; found float64 (60, 8, 8)",
+    ),
+    "real labels": (lambda: learned(labels=np.zeros(60)), "`labels` must be whole numbers [60]; found float64 (60,)"),
+    "too few images of a class": (
+        lambda: learned(sizes=(5, 15, 30)),
+        "`sizes` must be positive and leave `ways` classes with that many images each",
+    ),
+    "too many ways": (lambda: learned(ways=7), "found sizes (3, 3, 3) for 7 ways, and 6 such classes"),
+    "one way": (lambda: learned(ways=1), "found sizes (3, 3, 3) for 1 ways"),
+    "no tasks to learn": (lambda: learned(tasks=0), "`tasks` must be an integer >= 1; found 0"),
+    "no filters": (lambda: learned(channels=(2, 0)), "`channels` must be an integer >= 1; found 0"),
+    "more blocks than pixels": (
+        lambda: learned(channels=(2, 2, 2, 2)),
+        "`channels` must have no more blocks than 8 x 8 pixels can be halved; found (2, 2, 2, 2)",
+    ),
     # the quadratic program
     "gram not square": (
         lambda: bp.simplex_qp(jnp.ones((3, 2))),
