@@ -15,24 +15,18 @@ from bipareto.front import fleet
 
 PREFERENCES = bp.preferences.lattice(2, 9, floor=0.05)
 
+KEYED = {"seeds": 2, "batches": bp.Batches(upper=2)}  # which draw, so that every run has its key
 
-def explored(**options):
+
+def explored(batches=None, **options):
     goals = np.array([[0.0, 1.0], [1.0, 0.0]])
-    upper = lambda x, y: ((y - goals) ** 2).sum(axis=1) + 0.1 * (x**2).sum()  # noqa: E731
-    problem = bp.Problem(upper, lambda x, y: ((y - x) ** 2).sum())
-    algorithm = bp.wc_mhgd(PREFERENCES[0], 0.02, 0.2, 5, bp.CG(2))
+    upper = lambda x, y, d: ((y - goals) ** 2).sum(axis=1) * d.mean() + 0.1 * (x**2).sum()  # noqa: E731
+    problem = bp.Problem(upper, lambda x, y: ((y - x) ** 2).sum(), upper_data=np.linspace(0.5, 1.5, 6))
+    algorithm = bp.wc_mhgd(PREFERENCES[0], 0.02, 0.2, 5, bp.CG(2), batches=batches)
+    if batches is not None:
+        options["key"] = jax.random.key(3)
     front = bp.explore(problem, algorithm, PREFERENCES, np.ones(2), np.ones(2), 30, **options)
     return {"values": front.values.tolist(), "x": np.asarray(front.x).tolist()}
-
-
-def sampled(**options):
-    from test_sampling import algorithm as stochastic
-    from test_sampling import noisy
-
-    problem, x, y = noisy()
-    rows = np.array([[0.4, 0.6], [0.7, 0.3]])
-    front = bp.explore(problem, stochastic(), rows, x, y, 6, seeds=3, key=jax.random.key(3), **options)
-    return {"values": front.values.tolist()}
 
 
 def images(tasks=8, samples=16):
@@ -65,7 +59,7 @@ def on_devices():
     for count in (1, 2, 4, 8):
         chosen = jax.devices()[:count]
         found[f"explored on {count}"] = explored(devices=chosen)
-    found["sampled on 1"], found["sampled on 8"] = sampled(devices=jax.devices()[:1]), sampled()
+    found["keyed on 1"], found["keyed on 8"] = explored(devices=jax.devices()[:1], **KEYED), explored(**KEYED)
     found["explored in batches"] = explored(batch=3, devices=jax.devices()[:2])
     found["solved alone"] = solved(None)
     found["solved by tasks"], found["solved by samples"] = solved("tasks"), solved("samples")

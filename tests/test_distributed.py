@@ -46,7 +46,7 @@ def same(found, expected):
         ("explored on 4", "explored on 1"),
         ("explored on 8", "explored on 1"),
         ("explored in batches", "explored on 1"),
-        ("sampled on 8", "sampled on 1"),
+        ("keyed on 8", "keyed on 1"),
         ("solved by tasks", "solved alone"),
         ("solved by samples", "solved alone"),
     ],

@@ -29,7 +29,8 @@ def radar(front: "Front", objectives: Any = None, transform: str | None = None) 
     lines = [line for name in names for line in name.split("\n")] if front.names else [""]
     tall = max(name.count("\n") for name in names)
     figure = blank(4.8 + 0.15 * max(map(len, lines)), 4.8 + 0.4 * tall)
-    axes = _spokes(figure, angles, names)
+    axes: Any = figure.add_subplot(projection="polar")
+    spokes(axes, angles, names)
     axes.fill(angles, best, facecolor="0.85", edgecolor="0.6", zorder=1)
     many = crowded(front)
     look = {"linewidth": 1.0, "markersize": 3, "alpha": 0.7} if many else {"linewidth": 1.5, "markersize": 5}
@@ -63,8 +64,8 @@ def _radii(drawn: np.ndarray) -> tuple[float, float]:
     return float(0 if least >= 0 else least - room), float(most + room)
 
 
-def _spokes(figure: Figure, angles: np.ndarray, names: list[str]) -> Any:
-    axes: Any = figure.add_subplot(projection="polar")
+def spokes(axes: Any, angles: np.ndarray, names: list[str]) -> None:
+    """Make round axes a radar with one named spoke per objective."""
     axes.set_theta_zero_location("N")
     axes.set_theta_direction(-1)
     axes.set_xticks(angles, names)
@@ -76,4 +77,3 @@ def _spokes(figure: Figure, angles: np.ndarray, names: list[str]) -> Any:
     axes.tick_params(axis="y", labelsize=8, labelcolor="0.35")
     axes.grid(alpha=0.4)
     axes.spines["polar"].set_visible(False)
-    return axes
