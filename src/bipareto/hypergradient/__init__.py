@@ -6,10 +6,11 @@ from bipareto.hypergradient.estimate import (
     estimate,
     hypergradient,
 )
-from bipareto.hypergradient.methods import CG, Hypergradient, Neumann, StochasticNeumann, Unrolled
+from bipareto.hypergradient.methods import CG, AdjointDescent, Hypergradient, Neumann, StochasticNeumann, Unrolled
 
 __all__ = [
     "CG",
+    "AdjointDescent",
     "Estimate",
     "Hypergradient",
     "Neumann",
