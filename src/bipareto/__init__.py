@@ -17,7 +17,7 @@ from bipareto.algorithms import (
     stocbio,
     wc_mhgd,
 )
-from bipareto.front import Front, explore
+from bipareto.front import Front, evolutionary, explore
 from bipareto.hypergradient import CG, AdjointDescent, Neumann, StochasticNeumann, Unrolled, hypergradient
 from bipareto.lower import Decaying, GradientDescent
 from bipareto.problem import Problem, SeparableProblem
@@ -55,6 +55,7 @@ __all__ = [
     "amigo",
     "distributed",
     "duality_gap",
+    "evolutionary",
     "explore",
     "forum",
     "gmoba",

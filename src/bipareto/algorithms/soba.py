@@ -5,7 +5,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bipareto.algorithms.unguided import Unguided, drawn, judged, norms, one_lower_batch, record, stepped, zero_average
+from bipareto.algorithms.unguided import (
+    Unguided,
+    check_constant,
+    drawn,
+    judged,
+    norms,
+    one_lower_batch,
+    record,
+    stepped,
+    zero_average,
+)
 from bipareto.hypergradient import check_sampling
 from bipareto.lower import Decaying, Step, as_step
 from bipareto.oracles import OracleCounts
@@ -29,6 +39,8 @@ class Soba(Unguided):
     def init(self, oracles, x, y, key):
         self.weighting.preference_of(oracles.objectives)
         check_sampling(oracles, None, self.batches, key)
+        check_constant("lower_step_size", self.lower, oracles, x, y)
+        check_constant("adjoint_step_size", self.adjoint, oracles, x, y)
         dual = oracles.zero_dual(False)
         memory = self.lower.init(y), self.adjoint.init(dual)
         return State(jnp.int32(0), x, y, dual, zero_average(oracles, x, y), memory, self.upper.init(x))

@@ -6,7 +6,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bipareto.algorithms.unguided import Unguided, drawn, judged, norms, one_lower_batch, record, stepped, zero_average
+from bipareto.algorithms.unguided import (
+    Unguided,
+    check_constant,
+    drawn,
+    judged,
+    norms,
+    one_lower_batch,
+    record,
+    stepped,
+    zero_average,
+)
 from bipareto.errors import message, positive_number
 from bipareto.hypergradient import check_sampling
 from bipareto.lower import Step, as_step
@@ -38,6 +48,7 @@ class Stable(Unguided):
             rule = f"be small for STABLE, which keeps q x q and q x p matrices of at most {MOST_ENTRIES} entries"
             found = f"q = {q} and p = {x.size}: {entries} entries"
             raise ValueError(message("y0", rule, found, "use bp.soba, bp.amigo or bp.stocbio: they need products only"))
+        check_constant("lower_step_size", self.lower, oracles, x, y)
         blocks = y.size // q
         curvature, coupling = jnp.zeros((blocks, q, q), y.dtype), jnp.zeros((blocks, q, x.size), x.dtype)
         memory = curvature, coupling, x, y, self.lower.init(y)

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bipareto.errors import message
-from bipareto.hypergradient import Hypergradient, draws_batches
+from bipareto.hypergradient import Hypergradient, check_below, draws_batches
+from bipareto.lower import PlainStep, Step
 from bipareto.oracles import OracleCounts, Oracles
 from bipareto.sampling import Batches, Draws
 from bipareto.solver import Algorithm, Record, State
@@ -45,6 +46,12 @@ def one_lower_batch(batches: Any) -> Batches:
         rule = "be None or equal to `cross_batch` in a single loop (one sample serves the gradient, H and J)"
         raise ValueError(message("lower_batch", rule, batches.lower, "pass bp.Batches(upper=..., cross=...)"))
     return batches
+
+
+def check_constant(parameter: str, step: Step, oracles: Oracles, x: Array, y: Array) -> None:
+    """Raise where a constant step on the lower level would diverge: one step at a time does not show it."""
+    if isinstance(step, PlainStep):
+        check_below(parameter, step.size, oracles, x, y)
 
 
 def drawn(oracles: Oracles, method: Hypergradient | None, batches: Batches, state: State, key: Any) -> Draws:

@@ -1,5 +1,6 @@
 from bipareto.hypergradient.estimate import (
     Estimate,
+    check_below,
     check_convergence,
     check_sampling,
     draws_batches,
@@ -16,6 +17,7 @@ __all__ = [
     "Neumann",
     "StochasticNeumann",
     "Unrolled",
+    "check_below",
     "check_convergence",
     "check_sampling",
     "draws_batches",

@@ -156,13 +156,16 @@ def draws_batches(method: Hypergradient | None, batches: Batches) -> bool:
 
 def check_convergence(oracles: Oracles, method: Hypergradient, x: Array, y: Array) -> None:
     """Raise where a series or an adjoint descent would diverge: few noisy terms do not show it while they run."""
-    if not isinstance(method, _SAMPLING):
-        return
+    if isinstance(method, _SAMPLING):
+        check_below(f"step_size of {type(method).__name__}", method.step_size, oracles, x, y)
+
+
+def check_below(parameter: str, size: Any, oracles: Oracles, x: Array, y: Array) -> None:
+    """Raise where a step size is not below 2/L."""
     largest = float(extreme_eigenvalues(oracles, x, y)[1])
-    if float(method.step_size) * largest >= 2:  # a NaN passes: the run then says where it arose
+    if float(size) * largest >= 2:  # a NaN passes: the run then says where it arose
         rule = f"be below 2/L = {2 / largest:.3g} (L = {largest:.3g}, estimated at the start)"
-        remedy = f"pass step_size={1 / largest:.2g}"
-        raise ValueError(message(f"step_size of {type(method).__name__}", rule, float(method.step_size), remedy))
+        raise ValueError(message(parameter, rule, float(size), f"pass step_size={1 / largest:.2g}"))
 
 
 def _sizes_of(method: Hypergradient | None) -> tuple[int | None, ...]:
