@@ -14,7 +14,7 @@ import bipareto as bp
 from bipareto.algorithms.forum import multipliers
 from bipareto.oracles import bind
 from bipareto.sampling import Draws
-from cases import as_joint, quadratic, separable_quadratic
+from cases import as_joint, network, quadratic, separable_quadratic
 from test_stochastic import noisy_quadratic
 from test_weighting import front_points
 
@@ -145,6 +145,19 @@ def test_separable_run_equals_the_joint_run(name):
         assert (a.oracles.hvp, b.oracles.hvp) == (3 * 11, 15 * 11)
     elif name != "forum":
         assert (5 * a.oracles.hvp, 5 * a.oracles.jvp) == (b.oracles.hvp, b.oracles.jvp)
+
+
+@pytest.mark.parametrize("name", ["stable", "forum"])
+def test_a_prepared_problem_is_the_same_problem(name):
+    """Derivatives in what `prepare` made, pulled back to x, in both kinds of problem; x and y are trees."""
+    plain, prepared = network(), network(prepared=True)
+    algorithm = methods(np.ones(3) / 3, 0.3)[name]
+    a, b = (bp.solve(case.problem, algorithm, case.x, case.y, 4) for case in (plain, prepared))
+    for one, other in zip(jax.tree.leaves((a.x, a.y)), jax.tree.leaves((b.x, b.y)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-11)
+    halved = [lambda h, y, loss=loss: loss(h / 2, y) for loss in (CASE.problem.upper, CASE.problem.lower)]
+    twice = bp.solve(bp.Problem(*halved, prepare=lambda x: 2 * x), methods(W)[name], CASE.x, CASE.y, K)
+    np.testing.assert_allclose(twice.x, ended(name, K).x, rtol=0, atol=1e-10)
 
 
 @eqx.filter_jit

@@ -114,7 +114,10 @@ def _box(oracles: Oracles, bounds: Any) -> tuple[np.ndarray, np.ndarray]:
         raise TypeError(message("bounds", "be a pair (low, high)", repr(bounds), remedy))
     sides = []
     for side in bounds:
-        flat = np.asarray(side if isinstance(side, (int, float)) else oracles.x_layout.flatten(side), float)
+        try:
+            flat = np.asarray(side if isinstance(side, (int, float)) else oracles.x_layout.flatten(side), float)
+        except (IndexError, TypeError, ValueError):
+            raise TypeError(message("bounds", "hold numbers or trees like x0", repr(side), remedy)) from None
         if flat.shape not in ((), (oracles.x_layout.size,)):
             raise ValueError(message("bounds", f"have the {oracles.x_layout.size} entries of x0", flat.size, remedy))
         sides.append(np.broadcast_to(flat, (oracles.x_layout.size,)).copy())
