@@ -68,14 +68,13 @@ def case_values(solution):
     return np.asarray(CASE.values(solution.x))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*SCALARISED, "stocbio"])
 def test_one_objective_ends_at_the_closed_form_optimum(name):
     case = quadratic(objectives=1)
-    steps = 20_000 if name == "forum" else 3000
-    solution = bp.solve(case.problem, methods([1.0])[name], case.x, case.y, steps)
+    series = bp.stocbio([1.0], 0.05, 0.5, D, bp.StochasticNeumann(100, 0.5))
+    solution = bp.solve(case.problem, (methods([1.0]) | {"stocbio": series})[name], case.x, case.y, 3000)
     best = front_points(case, [np.ones(1)])[0]
-    away = np.linalg.norm(np.asarray(case.x) - best)
-    assert np.linalg.norm(np.asarray(solution.x) - best) <= (5e-3 if name == "forum" else 1e-7) * away
+    assert np.linalg.norm(np.asarray(solution.x) - best) <= 1e-7 * np.linalg.norm(np.asarray(case.x) - best)
 
 
 K = 7
@@ -134,24 +133,24 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["soba", "stable", "forum"])
 def test_separable_run_equals_the_joint_run(name):
-    case = separable_quadratic()
-    algorithm = methods(np.ones(5) / 5, 2.0)[name]
+    case = separable_quadratic(objectives=2)
+    algorithm = methods(np.ones(2) / 2, 1.0)[name]
     a = bp.solve(case.problem, algorithm, case.x, case.y, 6)
     b = bp.solve(as_joint(case.problem), algorithm, case.x, case.y, 6)
     np.testing.assert_allclose(a.x, b.x, rtol=0, atol=1e-11)
     np.testing.assert_allclose(a.history.gap, b.history.gap, rtol=0, atol=1e-10)
     assert a.oracles.grad_lower == b.oracles.grad_lower
     if name == "stable":
-        assert (a.oracles.hvp, b.oracles.hvp) == (3 * 11, 15 * 11)
+        assert (a.oracles.hvp, b.oracles.hvp) == (3 * 11, 6 * 11)
     elif name != "forum":
-        assert (5 * a.oracles.hvp, 5 * a.oracles.jvp) == (b.oracles.hvp, b.oracles.jvp)
+        assert (2 * a.oracles.hvp, 2 * a.oracles.jvp) == (b.oracles.hvp, b.oracles.jvp)
 
 
 @pytest.mark.parametrize("name", ["stable", "forum"])
 def test_a_prepared_problem_is_the_same_problem(name):
     """Derivatives in what `prepare` made, pulled back to x, in both kinds of problem; x and y are trees."""
-    plain, prepared = network(), network(prepared=True)
-    algorithm = methods(np.ones(3) / 3, 0.3)[name]
+    plain, prepared = network(objectives=2), network(objectives=2, prepared=True)
+    algorithm = methods(np.ones(2) / 2, 0.3)[name]
     a, b = (bp.solve(case.problem, algorithm, case.x, case.y, 4) for case in (plain, prepared))
     for one, other in zip(jax.tree.leaves((a.x, a.y)), jax.tree.leaves((b.x, b.y)), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-11)
