@@ -67,6 +67,11 @@ def sampled(key=jax.random.key(0), lower_data=(jnp.ones((20, 3)), jnp.ones(20)),
     return solve(problem, bp.mgda(**{"batches": bp.Batches(4, 4, 4), **settings}), key=key)
 
 
+def sampled_by(algorithm):
+    data = jnp.ones((20, 3))
+    return solve(bp.Problem(upper, lambda x, y, data: lower(x, y) * jnp.mean(data), None, data), algorithm)
+
+
 def explore(preferences, **options):
     return bp.explore(PROBLEM, bp.wc_mhgd(R), preferences, X, Y, 2, **options)
 
@@ -312,6 +317,105 @@ WRONG = {
     "average of one": (lambda: bp.wc_mhgd(R, average=1.0), "`average` must be below 1; found 1.0"),
     "negative average": (lambda: bp.wc_mhgd(R, average=-0.1), "`average` must be a number >= 0; found -0.1"),
     "no cadence": (lambda: solve(evaluate_every=0), "`evaluate_every` must be an integer >= 1; found 0"),
+    # the other methods
+    "aid unrolled": (lambda: bp.aid(hypergradient=bp.Unrolled()), "`hypergradient` must be CG in this method"),
+    "itd with CG": (lambda: bp.itd(hypergradient=bp.CG()), "`hypergradient` must be Unrolled in this method"),
+    "moml with CG": (lambda: bp.moml(hypergradient=bp.CG()), "`hypergradient` must be Unrolled in this method"),
+    "amigo with CG": (lambda: bp.amigo(hypergradient=bp.CG()), "`hypergradient` must be AdjointDescent in this method"),
+    "stocbio by name": (
+        lambda: bp.stocbio(hypergradient="series"),
+        "must be StochasticNeumann in this method; found 'series'",
+    ),
+    "aid without weights": (
+        lambda: solve(algorithm=bp.aid()),
+        "`weights` must have one entry per objective; found 1 entries",
+    ),
+    "no adjoint steps": (lambda: bp.AdjointDescent(0), "`steps of AdjointDescent` must be an integer >= 1; found 0"),
+    "adjoint step": (lambda: bp.AdjointDescent(1, 0.0), "`step_size of AdjointDescent` must be a number > 0; found 0.0"),
+    "adjoint batch": (lambda: bp.AdjointDescent(1, 0.1, 0), "`batch of AdjointDescent` must be an integer >= 1; found 0"),
+    "adjoint step above 2/L": (
+        lambda: solve(algorithm=bp.amigo(R, hypergradient=bp.AdjointDescent(3, 1.5))),
+        "`step_size of AdjointDescent` must be below 2/L = 1 (L = 2, estimated at the start); found 1.5",
+    ),
+    "adjoint batch without data": (
+        lambda: solve(algorithm=bp.amigo(R, hypergradient=bp.AdjointDescent(3, 0.1, 5)), key=jax.random.key(0)),
+        "`batch of AdjointDescent` must be None for a problem without `lower_data`; found 5",
+    ),
+    "gmoba's adjoint step": (lambda: bp.gmoba(adjoint_step_size=-1.0), "`step_size of AdjointDescent` must be a number > 0"),
+    "decay from zero": (lambda: bp.Decaying(0.0), "`size of Decaying` must be a number > 0; found 0.0"),
+    "growing decay": (lambda: bp.Decaying(0.1, -0.5), "`power of Decaying` must be a number >= 0; found -0.5"),
+    "soba's weights": (lambda: bp.soba([-1.0, 2.0]), "`weights` must be finite, >= 0 and not all zero"),
+    "soba without weights": (lambda: solve(algorithm=bp.soba()), "`weights` must have one entry per objective"),
+    "soba's two lower batches": (
+        lambda: bp.soba(R, batches=bp.Batches(lower=4, cross=5)),
+        "`lower_batch` must be None or equal to `cross_batch` in a single loop",
+    ),
+    "soba's batches by number": (lambda: bp.soba(R, batches=32), "`batches` must be a Batches; found 32"),
+    "soba without a key": (
+        lambda: sampled_by(bp.soba(R, batches=bp.Batches(cross=4))),
+        "`key` must be a key where batches are drawn; found None",
+    ),
+    "soba's lower step above 2/L": (
+        lambda: solve(algorithm=bp.soba(R, 0.1, 1.5)),
+        "`lower_step_size` must be below 2/L = 1 (L = 2, estimated at the start); found 1.5",
+    ),
+    "soba's adjoint step above 2/L": (
+        lambda: solve(algorithm=bp.soba(R, 0.1, 0.1, 1.5)),
+        "`adjoint_step_size` must be below 2/L = 1",
+    ),
+    "preferences for soba": (
+        lambda: bp.explore(PROBLEM, bp.soba(R), [R], X, Y, 2),
+        "`preferences` must be None for an algorithm that takes no preference",
+    ),
+    "a preference for moco": (lambda: bp.moco().prefer(R), "`preference` must be None for MoCo, which follows none"),
+    "tau of zero": (lambda: bp.stable(R, tau=0.0), "`tau` must be a number > 0; found 0.0"),
+    "tau above one": (lambda: bp.stable(R, tau=1.5), "`tau` must be at most 1; found 1.5"),
+    "stable's bound": (lambda: bp.stable(R, bound=0.0), "`bound` must be a number > 0; found 0.0"),
+    "stable's convexity": (lambda: bp.stable(R, convexity=0.0), "`convexity` must be a number > 0; found 0.0"),
+    "stable's lower step above 2/L": (
+        lambda: solve(algorithm=bp.stable(R, 0.1, 1.5)),
+        "`lower_step_size` must be below 2/L = 1",
+    ),
+    "stable with a large lower level": (
+        lambda: solve(algorithm=bp.stable(R), y0=jnp.ones(4000)),
+        "`y0` must be small for STABLE, which keeps q x q and q x p matrices of at most 10000000 entries; found q = 4000",
+    ),
+    "moco's hypergradient by name": (
+        lambda: bp.moco(hypergradient="cg"),
+        "`hypergradient` must be a Hypergradient; found 'cg'",
+    ),
+    "moco tracking by adam": (lambda: bp.moco(tracking=optax.adam(0.1)), "`tracking` must be a number or a schedule"),
+    "moco's negative tracking": (lambda: bp.moco(tracking=-0.1), "`tracking` must be a number > 0; found -0.1"),
+    "moco's weights step": (lambda: bp.moco(weights_step="slow"), "`weights_step` must be a number > 0; found 'slow'"),
+    "moco's rho": (lambda: bp.moco(rho=-1.0), "`rho` must be a number >= 0; found -1.0"),
+    "forum's rho": (lambda: bp.forum(rho=np.nan), "`rho` must be a number >= 0; found nan"),
+    "forum's averaging": (lambda: bp.forum(averaging="mean"), "`averaging` must be a number > 0; found 'mean'"),
+    "forum without lower steps": (lambda: bp.forum(lower_steps=0), "`lower_steps` must be an integer >= 1; found 0"),
+    "evolution without a box": (lambda: bp.evolutionary(PROBLEM, X, Y, None), "`bounds` must be a pair (low, high)"),
+    "evolution in an empty box": (
+        lambda: bp.evolutionary(PROBLEM, X, Y, (1.0, 1.0)),
+        "`bounds` must be finite with low < high",
+    ),
+    "evolution in a box of text": (
+        lambda: bp.evolutionary(PROBLEM, X, Y, ("a", "b")),
+        "`bounds` must hold numbers or trees",
+    ),
+    "evolution in another space": (
+        lambda: bp.evolutionary(PROBLEM, X, Y, (0.0, jnp.ones(3))),
+        "`bounds` must have the 2 entries of x0; found 3",
+    ),
+    "evolution of few": (
+        lambda: bp.evolutionary(PROBLEM, X, Y, (0.0, 1.0), population=2),
+        "`population` must be an integer >= 4; found 2",
+    ),
+    "evolution of no generation": (
+        lambda: bp.evolutionary(PROBLEM, X, Y, (0.0, 1.0), generations=0),
+        "`generations` must be an integer >= 1; found 0",
+    ),
+    "evolution with a negative seed": (
+        lambda: bp.evolutionary(PROBLEM, X, Y, (0.0, 1.0), seed=-1),
+        "`seed` must be an integer >= 0; found -1",
+    ),
     # theory
     "accuracy above one": (
         lambda: bp.theory.advise(bp.theory.Constants(1, 2), 2.0, 3),

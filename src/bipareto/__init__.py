@@ -1,10 +1,25 @@
 """Multi-objective bilevel learning: several upper objectives over one lower-level training problem."""
 
 from bipareto import distributed, metrics, preferences, theory
-from bipareto.algorithms import HypergradientDescent, linear, mgda, stocbio, wc_mhgd
-from bipareto.front import Front, explore
-from bipareto.hypergradient import CG, Neumann, StochasticNeumann, Unrolled, hypergradient
-from bipareto.lower import GradientDescent
+from bipareto.algorithms import (
+    HypergradientDescent,
+    aid,
+    amigo,
+    forum,
+    gmoba,
+    itd,
+    linear,
+    mgda,
+    moco,
+    moml,
+    soba,
+    stable,
+    stocbio,
+    wc_mhgd,
+)
+from bipareto.front import Front, evolutionary, explore
+from bipareto.hypergradient import CG, AdjointDescent, Neumann, StochasticNeumann, Unrolled, hypergradient
+from bipareto.lower import Decaying, GradientDescent
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.sampling import Batches
 from bipareto.simplex import duality_gap, simplex_qp
@@ -17,8 +32,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CG",
+    "AdjointDescent",
     "Batches",
     "CorruptFile",
+    "Decaying",
     "Front",
     "GradientDescent",
     "HypergradientDescent",
@@ -34,16 +51,26 @@ __all__ = [
     "StochasticNeumann",
     "Unrolled",
     "WeightedChebyshev",
+    "aid",
+    "amigo",
     "distributed",
     "duality_gap",
+    "evolutionary",
     "explore",
+    "forum",
+    "gmoba",
     "hypergradient",
+    "itd",
     "linear",
     "metrics",
     "mgda",
+    "moco",
+    "moml",
     "preferences",
     "simplex_qp",
+    "soba",
     "solve",
+    "stable",
     "stationarity_gap",
     "stocbio",
     "theory",

@@ -56,6 +56,31 @@ def as_step(parameter: str, step_size: Any) -> Step:
     return ScheduledStep(step_size)
 
 
+class Decaying(eqx.Module):
+    """A schedule: size / (k + 1)^power at step k = 0, 1, ... Its numbers are arguments of the compiled program."""
+
+    size: Any
+    power: Any
+
+    def __init__(self, size: float = 0.1, power: float = 0.5):
+        self.size = positive_number("size of Decaying", size, "pass the size of the first step")
+        self.power = positive_number("power of Decaying", power, "1/2 and 3/4 are common, 0 is constant", zero=True)
+
+    def __call__(self, count):
+        return self.size / (count + 1.0) ** self.power
+
+
+def as_schedule(parameter: str, size: Any) -> Callable:
+    """A number or an optax schedule (step count -> number), as a schedule."""
+    step = as_step(parameter, size)
+    if isinstance(step, PlainStep):
+        return Decaying(step.size, 0.0)
+    if isinstance(step, ScheduledStep):
+        return step.size
+    remedy = "pass a float, or a schedule such as bp.Decaying(0.1, 0.5)"
+    raise TypeError(message(parameter, "be a number or a schedule", "an optax transformation", remedy))
+
+
 class Path(eqx.Module):
     """The end y^D of a lower descent, and ||grad_y g(x, y^t)|| at its first, middle and last step."""
 

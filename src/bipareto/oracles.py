@@ -11,7 +11,7 @@ it), then pulled back to x once per row.
 
 import abc
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -64,6 +64,10 @@ class Oracles(eqx.Module):
         """grad_y g."""
 
     @abc.abstractmethod
+    def lower_slopes(self, h: PyTree, y: Array) -> PyTree:
+        """The slopes in h of g: one row, or one per task (their pulled-back rows then sum to grad_x g)."""
+
+    @abc.abstractmethod
     def upper(self, h: PyTree, y: Array) -> tuple[Float[Array, " S"], Callable]:
         """Values [S] and a function `mix or None -> (slopes in h, b [B, q])` for their gradients."""
 
@@ -81,7 +85,7 @@ class Oracles(eqx.Module):
 
     @abc.abstractmethod
     def pull_back(self, x: Float[Array, " p"], upper: PyTree, lower: PyTree, combined: bool) -> Float[Array, "R p"]:
-        """Slopes in h (of both levels, one per row) -> gradients in x."""
+        """Slopes in h (of both levels, one per row; None: none of that level) -> gradients in x."""
 
     @abc.abstractmethod
     def zero_dual(self, combined: bool) -> Float[Array, "B q"]:
@@ -117,6 +121,9 @@ class JointOracles(Oracles):
     def lower_gradient(self, h, y):
         return jax.grad(self._lower, argnums=1)(h, y)
 
+    def lower_slopes(self, h, y):
+        return jax.tree.map(lambda leaf: leaf[None], jax.grad(self._lower)(h, y))
+
     def _upper(self, h, y):
         def values(h, *data):
             return self.problem.upper(_seen(self, h), self.y_layout.unflatten(y), *data)
@@ -147,8 +154,13 @@ class JointOracles(Oracles):
         return path, lambda b: jax.vmap(pull)(b)[0]
 
     def pull_back(self, x, upper, lower, combined):
-        pull = jax.vjp(self.prepare, x)[1]
-        return jax.vmap(lambda upper, lower: pull(Prepared(upper, lower))[0])(upper, lower)
+        prepared, pull = jax.vjp(self.prepare, x)
+        none = jax.tree.map(jnp.zeros_like, prepared)
+
+        def row(upper, lower):
+            return pull(Prepared(none.upper if upper is None else upper, none.lower if lower is None else lower))[0]
+
+        return jax.vmap(row)(upper, lower)
 
     def zero_dual(self, combined):
         return jnp.zeros((1 if combined else self.objectives, self.y_layout.size), self.y_layout.dtype)
@@ -198,6 +210,9 @@ class SeparableOracles(Oracles):
     def lower_gradient(self, h, y):
         return self._gradient(h, y, self._seen_axis)
 
+    def lower_slopes(self, h, y):
+        return self._map(jax.grad(self._lower), "lower", self._seen_axis, 0)(h, y)
+
     def upper(self, h, y):
         def function(h, y, *data):
             return self.problem.upper(_seen(self, h), self.y_layout.unflatten(y), *data)
@@ -225,7 +240,8 @@ class SeparableOracles(Oracles):
         def pull(slope, *data):
             return jax.vjp(lambda x: _prepare(self, x, *data), x)[1](slope)[0]
 
-        rows = self._map(pull, "upper", 0)(upper) + self._map(pull, "lower", 0)(lower)
+        levels = (("upper", upper), ("lower", lower))
+        rows = reduce(jnp.add, [self._map(pull, level, 0)(slopes) for level, slopes in levels if slopes is not None])
         return rows.sum(axis=0, keepdims=True) if combined else rows
 
     def zero_dual(self, combined):

@@ -27,6 +27,7 @@ class Status(enum.Enum):
     NON_FINITE_HYPERGRADIENT = "the hypergradient is NaN or Inf; check derivatives of `lower` and `prepare` in x"
     NON_FINITE_WEIGHTS = "the weights are NaN or Inf; check the scale of the objectives and `u`"
     NON_FINITE_STEP = "the step in x gave NaN or Inf; lower `step_size`"
+    ADJOINT_DIVERGED = "the steps of the adjoint v grow: they must be below 2/L; lower the adjoint's step size"
 
     @property
     def code(self) -> int:

@@ -1,4 +1,5 @@
+from bipareto.front.evolution import evolutionary
 from bipareto.front.explore import explore
 from bipareto.front.front import Front
 
-__all__ = ["Front", "explore"]
+__all__ = ["Front", "evolutionary", "explore"]

@@ -9,13 +9,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from bipareto.errors import message
-from bipareto.hypergradient.methods import CG, Here, Hypergradient, StochasticNeumann, Unrolled, products_for
+from bipareto.hypergradient.methods import CG, AdjointDescent, Here, Hypergradient, StochasticNeumann, Unrolled, products_for
 from bipareto.lower import GradientDescent
 from bipareto.oracles import OracleCounts, Oracles, Prepared, bind
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.sampling import Batches, Draws, population
 from bipareto.spectrum import extreme_eigenvalues
 from bipareto.status import Status, Verdict, rows_not_finite
+
+_SAMPLING = (StochasticNeumann, AdjointDescent)  # these draw batches of their own for H
 
 
 class Estimate(eqx.Module):
@@ -71,7 +73,7 @@ def estimate(
         jnp.int32(2 * oracles.objectives * draws.samples("upper", batches.upper)),
         jnp.int32(steps * draws.samples("lower", batches.lower)),
         (adjoint.jvp + unrolled) * draws.samples("lower", batches.cross),
-        (adjoint.hvp + unrolled) * (1 if isinstance(method, StochasticNeumann) else draws.samples("lower", batches.cross)),
+        (adjoint.hvp + unrolled) * (1 if isinstance(method, _SAMPLING) else draws.samples("lower", batches.cross)),
     )
     return Estimate(values, jacobian, weights, y_end, adjoint.dual, lower_residual, adjoint.residual, counts, verdict)
 
@@ -132,9 +134,9 @@ def _estimate(draws, method, lower, x, y):
     return estimate(draws, method, lower, x, y, draws.oracles.zero_dual(combined=False))
 
 
-def check_sampling(oracles: Oracles, method: Hypergradient, batches: Batches, key: Any) -> None:
+def check_sampling(oracles: Oracles, method: Hypergradient | None, batches: Batches, key: Any) -> None:
     """Raise where batches, data, method and key do not fit each other."""
-    sizes = [*batches.sizes(), *(("batch of StochasticNeumann", "lower", size) for size in _sizes_of(method))]
+    sizes = [*batches.sizes(), *((f"batch of {type(method).__name__}", "lower", size) for size in _sizes_of(method))]
     population(oracles.problem, sizes, batches.replace)
     if draws_batches(method, batches):
         keyed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()
@@ -148,20 +150,23 @@ def check_sampling(oracles: Oracles, method: Hypergradient, batches: Batches, ke
         )
 
 
-def draws_batches(method: Hypergradient, batches: Batches) -> bool:
+def draws_batches(method: Hypergradient | None, batches: Batches) -> bool:
     return any(size is not None for size in (batches.lower, batches.upper, batches.cross, *_sizes_of(method)))
 
 
 def check_convergence(oracles: Oracles, method: Hypergradient, x: Array, y: Array) -> None:
-    """Raise where a stochastic Neumann series would diverge: few noisy terms do not show it while they run."""
-    if not isinstance(method, StochasticNeumann):
-        return
+    """Raise where a series or an adjoint descent would diverge: few noisy terms do not show it while they run."""
+    if isinstance(method, _SAMPLING):
+        check_below(f"step_size of {type(method).__name__}", method.step_size, oracles, x, y)
+
+
+def check_below(parameter: str, size: Any, oracles: Oracles, x: Array, y: Array) -> None:
+    """Raise where a step size is not below 2/L."""
     largest = float(extreme_eigenvalues(oracles, x, y)[1])
-    if float(method.step_size) * largest >= 2:  # a NaN passes: the run then says where it arose
+    if float(size) * largest >= 2:  # a NaN passes: the run then says where it arose
         rule = f"be below 2/L = {2 / largest:.3g} (L = {largest:.3g}, estimated at the start)"
-        remedy = f"pass step_size={1 / largest:.2g}"
-        raise ValueError(message("step_size of StochasticNeumann", rule, float(method.step_size), remedy))
+        raise ValueError(message(parameter, rule, float(size), f"pass step_size={1 / largest:.2g}"))
 
 
-def _sizes_of(method: Hypergradient) -> tuple[int | None, ...]:
-    return method.sizes if isinstance(method, StochasticNeumann) else ()
+def _sizes_of(method: Hypergradient | None) -> tuple[int | None, ...]:
+    return method.sizes if isinstance(method, _SAMPLING) else ()

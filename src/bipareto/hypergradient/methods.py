@@ -1,7 +1,8 @@
 """The part of grad phi_s = grad_x f_s - J v_s, H v_s = grad_y f_s, that comes through y, for all objectives at once.
 
 `CG` solves the linear system at y^D, `Neumann` truncates its series at y^D, `StochasticNeumann` does so with a fresh batch
-per factor, `Unrolled` differentiates through the lower steps (the paper's "Neumann series" option).
+per factor, `AdjointDescent` takes gradient steps on the system, `Unrolled` differentiates through the lower steps (the
+paper's "Neumann series" option).
 """
 
 import abc
@@ -192,6 +193,43 @@ def _shrinking(batch: int | None, terms: int, step_size: Any, convexity: float) 
         rule = "be at most 1/step_size (eta mu <= 1)"
         raise ValueError(message("convexity", rule, mu, "lower `step_size`: eta is at most 1/L, and mu at most L"))
     return tuple(max(1, math.ceil(batch * terms * rate**j - 1e-9)) for j in range(terms))
+
+
+class AdjointDescent(Hypergradient):
+    """N steps v_s <- v_s - eta (H(x, y^D; B_n) v_s - b_s) from the v_s of the last upper step (AmIGO; one step: gMOBA).
+
+    Converges to H^-1 b_s for eta < 2/L, over the upper steps even where N is small. `batch`: samples of each step's H, a
+    fresh draw shared by the objectives; None: all data.
+    """
+
+    steps: int = eqx.field(static=True)
+    step_size: Any
+    batch: int | None = eqx.field(static=True)
+    broken_means: ClassVar[Status] = Status.ADJOINT_DIVERGED
+
+    def __init__(self, steps: int = 10, step_size: float = 0.1, batch: int | None = None):
+        self.steps = whole_number("steps of AdjointDescent", steps, "take at least one adjoint step per upper step")
+        self.step_size = positive_number("step_size of AdjointDescent", step_size, "pass a number below 2/L")
+        remedy = "pass a number of samples, or None for all data"
+        self.batch = None if batch is None else whole_number("batch of AdjointDescent", batch, remedy)
+
+    @property
+    def sizes(self) -> tuple[int | None, ...]:
+        return (self.batch,)
+
+    def __call__(self, here, b, dual):
+        eta = jnp.asarray(self.step_size, b.dtype)
+
+        def step(n, carry):
+            v, _ = carry
+            sampled = here.draws.hessian(n, self.batch)
+            residual = b - sampled.hessian(sampled.prepare(here.x).lower, here.y)(v)
+            return v + eta * residual, jnp.sqrt(_dots(residual, residual))
+
+        v, length = jax.lax.fori_loop(0, self.steps, step, (dual, jnp.zeros(len(b), b.dtype)))
+        products = jnp.int32(products_for(here.oracles, b))
+        used = self.steps * here.draws.samples("lower", self.batch)
+        return Adjoint(_through(here, v), v, length, ~jnp.isfinite(length), products, products * used)
 
 
 class Unrolled(Hypergradient):
