@@ -120,7 +120,7 @@ def in_loops(jaxpr, inside=False):
 
 @pytest.mark.parametrize("lower_steps", [1, 9])
 def test_the_backbone_runs_once_per_level_whatever_the_lower_steps(lower_steps):
-    """Per level: a forward pass, and backward one product per block for its kernel and, but for the first, its input."""
+    """Per task and level: a forward pass, and backward one product per block for its kernel and, but for the first, its input."""
     data = tiny()
     algorithm = ml.algorithm(dataclasses.replace(TINY, lower_steps=lower_steps))
     found = []
@@ -131,7 +131,7 @@ def test_the_backbone_runs_once_per_level_whatever_the_lower_steps(lower_steps):
     assert found[1] > 0  # without `prepare`, every lower step meets the backbone
     oracles, state = start(data.problem, algorithm, data.x0, data.y0)
     program = eqx.filter_jit(lambda *args: algorithm.step(*args)).lower(oracles, state, None).compile()
-    assert len(re.findall(r"= \S+ convolution\(", program.compiled.as_text())) == 2 * (3 * BLOCKS - 1)
+    assert len(re.findall(r"= \S+ convolution\(", program.compiled.as_text())) == TINY.tasks * 2 * (3 * BLOCKS - 1)
 
 
 def test_accuracy_is_counted_per_task():

@@ -50,9 +50,9 @@ def convolutions(problem, x, y, algorithm):
 @pytest.mark.parametrize("hypergradient", [bp.Unrolled(), bp.CG(3)], ids=["Unrolled", "CG"])
 @pytest.mark.parametrize("lower_steps", [1, 9])
 def test_the_backbone_runs_once_per_level_and_upper_step(hypergradient, lower_steps):
-    """Forward once and backward once for query and support images: four convolutions in the whole compiled step."""
+    """Forward once and backward once for query and support images of a task, in the whole compiled step."""
     algorithm = bp.mgda(0.1, 0.5, lower_steps, hypergradient)
-    assert convolutions(*few_shot(), algorithm) == 4
+    assert convolutions(*few_shot(), algorithm) == 4 * TASKS
 
 
 @pytest.mark.parametrize("prepared", [True, False])

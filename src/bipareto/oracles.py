@@ -180,15 +180,31 @@ class SeparableOracles(Oracles):
 
     def _map(self, function: Callable, level: str, *axes: int | None) -> Callable:
         """Map `function(*args, data_s...)` over tasks; `axes` are those of the leading arguments."""
-        data, leaf_axes = {
-            "upper": (self.problem.upper_data, self.problem.upper_axes),
-            "lower": (self.problem.lower_data, self.problem.lower_axes),
-        }[level]
+        data, leaf_axes = self._data(level)
         if data is None:
             return jax.vmap(function, in_axes=axes, axis_size=self.objectives)
         data_axes = jax.tree.unflatten(jax.tree.structure(data), leaf_axes)
         mapped = jax.vmap(function, in_axes=(*axes, data_axes), axis_size=self.objectives)
         return lambda *args: mapped(*args, data)
+
+    def _data(self, level: str) -> tuple[PyTree, tuple[int | None, ...]]:
+        p = self.problem
+        return (p.upper_data, p.upper_axes) if level == "upper" else (p.lower_data, p.lower_axes)
+
+    def _through(self, x: Array, function: Callable, level: str, *slopes: PyTree) -> PyTree:
+        """Map `function(*slopes_s, data_s...)`, which passes through `prepare`, over tasks."""
+        # The mapped gradient of a shared kernel is a grouped convolution: a CPU is 1.7 times faster task after task.
+        if jax.default_backend() != "cpu" or not convolves(
+            jax.make_jaxpr(self._map(partial(_prepare, self), level, None))(x)
+        ):
+            return self._map(function, level, *(0 for _ in slopes))(*slopes)
+        data, axes = self._data(level)
+        leaves, treedef = jax.tree.flatten(data)
+        found = []
+        for task in range(self.objectives):
+            own = [leaf if axis is None else jnp.take(leaf, task, axis) for leaf, axis in zip(leaves, axes, strict=True)]
+            found.append(function(*jax.tree.map(lambda row: row[task], slopes), *arguments(treedef.unflatten(own))))  # noqa: B023
+        return jax.tree.map(lambda *rows: jnp.stack(rows), *found)
 
     @property
     def _seen_axis(self):
@@ -198,7 +214,7 @@ class SeparableOracles(Oracles):
     def prepare(self, x):
         if self.problem.prepare is None:
             return Prepared(x, x)
-        return Prepared(*[self._map(partial(_prepare, self), level, None)(x) for level in ("upper", "lower")])
+        return Prepared(*[self._through(x, partial(_prepare, self, x), level) for level in ("upper", "lower")])
 
     def _lower(self, h, y, *data):
         return self.problem.lower(_seen(self, h), self.y_layout.unflatten(y), *data) / self.objectives
@@ -241,7 +257,7 @@ class SeparableOracles(Oracles):
             return jax.vjp(lambda x: _prepare(self, x, *data), x)[1](slope)[0]
 
         levels = (("upper", upper), ("lower", lower))
-        rows = reduce(jnp.add, [self._map(pull, level, 0)(slopes) for level, slopes in levels if slopes is not None])
+        rows = reduce(jnp.add, [self._through(x, pull, *level) for level in levels if level[1] is not None])
         return rows.sum(axis=0, keepdims=True) if combined else rows
 
     def zero_dual(self, combined):
@@ -256,6 +272,11 @@ def bind(problem: Problem | SeparableProblem, x: PyTree, y: PyTree) -> Oracles:
     if isinstance(problem, SeparableProblem):
         return SeparableOracles(problem, x_layout, y_layout, count)
     return JointOracles(problem, x_layout, y_layout, count)
+
+
+def convolves(program: Any) -> bool:
+    """Whether a jaxpr holds a convolution."""
+    return "conv_general_dilated" in str(program)
 
 
 def _prepare(oracles: Oracles, x: Array, data: PyTree = None) -> PyTree:

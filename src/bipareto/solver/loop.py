@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 
 from bipareto.distributed import agree, fetch
 from bipareto.errors import message, positive_number, whole_number
-from bipareto.oracles import Oracles, bind
+from bipareto.oracles import Oracles, bind, convolves
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.progress import Progress
 from bipareto.solver.conclusion import Ended, conclude
@@ -138,7 +138,7 @@ def chunk_size(oracles: Oracles, state: State) -> int:
         prepared = oracles.prepare(x)
         return oracles.upper(prepared.upper, y)[0], oracles.lower_gradient(prepared.lower, y)
 
-    if jax.default_backend() == "cpu" and "conv_general_dilated" in str(jax.make_jaxpr(forward)(state.x, state.y)):
+    if jax.default_backend() == "cpu" and convolves(jax.make_jaxpr(forward)(state.x, state.y)):
         return 1
     return int(np.clip(2**22 // oracles.objectives**2, 16, 512))
 
