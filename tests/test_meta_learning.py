@@ -120,7 +120,7 @@ def in_loops(jaxpr, inside=False):
 
 @pytest.mark.parametrize("lower_steps", [1, 9])
 def test_the_backbone_runs_once_per_level_whatever_the_lower_steps(lower_steps):
-    """Per task and level: a forward pass, and backward one product per block for its kernel and, but for the first, its input."""
+    """Per task and level: a forward pass; backward, a product per block for its kernel and, but for the first, its input."""
     data = tiny()
     algorithm = ml.algorithm(dataclasses.replace(TINY, lower_steps=lower_steps))
     found = []
