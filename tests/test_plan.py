@@ -185,3 +185,15 @@ def test_a_front_without_variables_or_with_wrong_ones(front, tmp_path):
         bp.Front.load(tmp_path / "none.npz")
     with pytest.raises(ValueError, match="lie in an existing folder"):
         front.save(tmp_path / "none" / "front.npz")
+
+
+def test_progress_shows_runs_objectives_and_time_left(capsys):
+    explore(steps=40, progress=True, batch=2)
+    shown = capsys.readouterr().err
+    lines = shown.splitlines()
+    assert lines[-1].startswith("runs 4/4  steps 160/160  gap ")
+    assert lines[-1].endswith("0 s left")
+    last = [line for line in lines if line.startswith("  0.60 0.40  |")][-1]
+    assert last.endswith("step 40")
+    value = float(last.split("|")[1].split()[0])
+    np.testing.assert_allclose(value, explore(steps=40).solutions[3][0].history.values[-1, 0], rtol=1e-3)

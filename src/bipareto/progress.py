@@ -44,7 +44,7 @@ class Progress:
     def _write(self, lines: list[str]) -> None:
         if self.terminal:
             back = f"\033[{self.height - 1}A" if self.height > 1 else ""
-            sys.stderr.write("\r" + back + "\n".join(f"\033[K{line}" for line in lines))
+            sys.stderr.write("\r" + back + "\033[J" + "\n".join(lines))  # J: a table may be shorter than the one before
         else:
             sys.stderr.write("\n".join(lines) + "\n")
         self.height = len(lines)
