@@ -1,69 +1,17 @@
-"""The paper's guarantees as numbers: constants of a problem, and settings that reach an accuracy.
+"""Settings that reach an accuracy, and what they cost.
 
-The orders are those of the paper's theorems with all hidden factors set to 1; L_phi carries erratum E14.
+The orders are those of the paper's theorems with all hidden factors set to 1.
 """
 
 import dataclasses
 import math
 from typing import Any
 
-import numpy as np
-from jaxtyping import PyTree
-
 from bipareto.errors import message, positive_number, whole_number
 from bipareto.hypergradient import StochasticNeumann
-from bipareto.oracles import OracleCounts, bind
-from bipareto.problem import Problem, SeparableProblem
+from bipareto.oracles import OracleCounts
 from bipareto.sampling import Batches
-from bipareto.spectrum import extreme_eigenvalues
-
-
-@dataclasses.dataclass(frozen=True)
-class Constants:
-    """Assumptions 1 and 2: g is mu-strongly convex in y; f_s is M-Lipschitz; gradients of f_s and g are L-Lipschitz; the
-    second derivatives grad_xy g and grad_yy g are tau- and rho-Lipschitz (0 for a quadratic g)."""
-
-    mu: float
-    L: float
-    M: float = 1.0
-    tau: float = 0.0
-    rho: float = 0.0
-
-    def __post_init__(self):
-        for name in ("mu", "L", "M", "tau", "rho"):
-            remedy = "see theory.estimate_constants for estimates"
-            positive_number(name, getattr(self, name), remedy, zero=name in ("tau", "rho"))
-        if self.mu > self.L:
-            raise ValueError(message("mu", f"be at most L = {self.L}", self.mu, "exchange them"))
-
-    @property
-    def kappa(self) -> float:
-        return self.L / self.mu
-
-    @property
-    def L_phi(self) -> float:
-        """Smoothness of the objectives phi_s: L + (2L^2 + tau M)/mu + (rho L M + L^3 + tau L M)/mu^2 + rho L^2 M/mu^3."""
-        mu, L, M, tau, rho = self.mu, self.L, self.M, self.tau, self.rho
-        return L + (2 * L**2 + tau * M) / mu + (rho * L * M + L**3 + tau * L * M) / mu**2 + rho * L**2 * M / mu**3
-
-
-def estimate_constants(problem: Problem | SeparableProblem, x: PyTree, y: PyTree) -> Constants:
-    """mu and L of the lower level by Lanczos and M = max_s ||grad f_s||, all at (x, y) only: estimates, not bounds.
-
-    tau and rho are left at 0, as for a quadratic lower level.
-    """
-    oracles = bind(problem, x, y)
-    flat_x, flat_y = oracles.x_layout.flatten(x), oracles.y_layout.flatten(y)
-    mu, L = (float(value) for value in extreme_eigenvalues(oracles, flat_x, flat_y))
-    if mu <= 0:
-        remedy = "add a ridge term in y to `lower`"
-        raise ValueError(message("lower", "be strongly convex in y", f"a smallest curvature of {mu:.3g}", remedy))
-    prepared = oracles.prepare(flat_x)
-    slopes, b = oracles.upper(prepared.upper, flat_y)[1](None)
-    nothing = oracles.cross(prepared.lower, flat_y, oracles.zero_dual(combined=False))  # J v for v = 0
-    in_x = oracles.pull_back(flat_x, slopes, nothing, combined=False)
-    norms = np.sqrt(np.sum(np.asarray(in_x) ** 2, axis=1) + np.sum(np.asarray(b) ** 2, axis=1))
-    return Constants(mu, L, max(float(norms.max()), np.finfo(float).tiny))
+from bipareto.theory.constants import Constants
 
 
 @dataclasses.dataclass(frozen=True)
