@@ -1,6 +1,36 @@
-"""The paper's guarantees, corrected, as numbers: constants of a problem, settings for an accuracy."""
+"""The paper's guarantees, corrected, as numbers: constants of a problem, settings for an accuracy, bounds."""
 
 from bipareto.theory.advice import Advice, advise
+from bipareto.theory.bounds import (
+    Setting,
+    cg_bound,
+    cg_contraction,
+    cg_error,
+    cg_errors_along,
+    neumann_error,
+    stochastic_bound,
+    stochastic_error,
+    unrolled_bound,
+    unrolled_distance,
+    unrolled_error,
+)
 from bipareto.theory.constants import Constants, estimate_constants, lower_spectrum
 
-__all__ = ["Advice", "Constants", "advise", "estimate_constants", "lower_spectrum"]
+__all__ = [
+    "Advice",
+    "Constants",
+    "Setting",
+    "advise",
+    "cg_bound",
+    "cg_contraction",
+    "cg_error",
+    "cg_errors_along",
+    "estimate_constants",
+    "lower_spectrum",
+    "neumann_error",
+    "stochastic_bound",
+    "stochastic_error",
+    "unrolled_bound",
+    "unrolled_distance",
+    "unrolled_error",
+]

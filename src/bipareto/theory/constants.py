@@ -65,7 +65,7 @@ def estimate_constants(
 ) -> Constants:
     """Constants seen at z = (x, y) and at `samples` random points at a distance of `spread` (1 + ||z||) from it.
 
-    mu: the smallest curvature of g in y. L: the largest of ||d grad_y g|| and ||d grad f_s||, d in x and y together; grad_x g
+    mu: the smallest curvature of g in y. L: the largest of ||d grad_y g|| and ||d grad f_s||, in x and y together; grad_x g
     enters no proof. M = max_s ||grad f_s||. tau, rho: how fast grad_xy g and grad_yy g change between the points.
     All by Lanczos, from some dozens of products per point; more where the smallest curvature needs them. All are estimates:
     mu from above, the others from below. 0 samples: only (x, y), tau = rho = 0.
