@@ -1,5 +1,6 @@
 """Many random quadratic problems of one shape, their exact answers, and runs on all of them in one program."""
 
+import dataclasses
 from typing import NamedTuple
 
 import equinox as eqx
@@ -37,8 +38,9 @@ class Quadratics(NamedTuple):
         lower = np.linalg.norm(np.concatenate([self.b, self.a], axis=-1), 2, axis=(-2, -1))
         return np.maximum(lower, np.linalg.eigvalsh(self.curvature)[..., -1].max(axis=-1))
 
-    def constants(self, i, M=1.0):
-        return Constants(float(self.mu[i]), float(self.L[i]), float(M))
+    def constants(self):
+        """One for each problem, M = 1; see `with_slope`."""
+        return [Constants(float(mu), float(L)) for mu, L in zip(self.mu, self.L, strict=True)]
 
 
 def draw(count=COUNT, seed=0):
@@ -57,6 +59,10 @@ def draw(count=COUNT, seed=0):
     shapes = ((count, Q), (count, S, P + Q), (count, P), (count, Q))
     c, target, x, y = (rng.normal(size=shape) for shape in shapes)
     return Quadratics(*map(jnp.asarray, (a, b, c, curvature, target, x, y)))
+
+
+def with_slope(constants, M):
+    return dataclasses.replace(constants, M=float(M))
 
 
 def upper(x, y, data):

@@ -12,15 +12,16 @@ import bipareto as bp
 import quadratics
 from bipareto import theory
 from bipareto.theory import Setting
-from quadratics import COUNT, S
+from quadratics import COUNT, S, with_slope
 
 MANY = quadratics.draw()
+CONSTANTS = MANY.constants()
 ROOM = 1 + 1e-9  # rounding only
 
 
 def setting(i, M, lower_steps, r_max=1.0, preference=True):
     """The theorems' own step sizes for problem i."""
-    constants = MANY.constants(i, M)
+    constants = with_slope(CONSTANTS[i], M)
     smooth = constants.L_phi
     sizes = (1 / (2 * (1 + smooth) * r_max), 1 / (3 * smooth)) if preference else (3 / (2 * (1 + smooth)), 1 / smooth)
     return Setting(constants, min(sizes), 1 / constants.L, lower_steps, r_max, preference)
@@ -61,7 +62,7 @@ def test_neumann_errors_stay_below_their_bound(terms):
     """The step size of the series differs from problem to problem, so it is the estimate of one common 1/max L."""
     eta = float(1 / MANY.L.max())
     errors, _, end, _, M = measured_errors(bp.Neumann(terms, eta), 3)
-    bounds = [theory.neumann_error(MANY.constants(i, M[i]), eta, terms, end[i]) for i in range(COUNT)]
+    bounds = [theory.neumann_error(with_slope(CONSTANTS[i], M[i]), eta, terms, end[i]) for i in range(COUNT)]
     assert (np.max(errors, axis=1) <= np.array(bounds) * ROOM).all()
 
 

@@ -1,4 +1,5 @@
-"""The paper's guarantees, corrected, as numbers: constants of a problem, settings for an accuracy, bounds."""
+"""The paper's guarantees, corrected, as numbers: constants of a problem, settings for an accuracy, bounds,
+certificates of runs."""
 
 from bipareto.theory.advice import Advice, advise
 from bipareto.theory.bounds import (
@@ -14,13 +15,18 @@ from bipareto.theory.bounds import (
     unrolled_distance,
     unrolled_error,
 )
+from bipareto.theory.certificate import Certificate, certify
+from bipareto.theory.conduct import Conduct
 from bipareto.theory.constants import Constants, estimate_constants, lower_spectrum
 
 __all__ = [
     "Advice",
+    "Certificate",
+    "Conduct",
     "Constants",
     "Setting",
     "advise",
+    "certify",
     "cg_bound",
     "cg_contraction",
     "cg_error",

@@ -136,7 +136,7 @@ def neumann_error(constants: Constants, neumann_step_size: float, terms: Any, di
 
 
 def stochastic_error(
-    constants: Constants, neumann_step_size: float, terms: int, batches: tuple[float, float, float], square: Any
+    constants: Constants, neumann_step_size: float, terms: int, batches: tuple[Any, Any, Any], square: Any
 ) -> Any:
     """E ||estimate - grad phi_s||^2 <= chi + nu square of `StochasticNeumann`, E ||y^D - y*||^2 = square (Lemma 5):
 
@@ -210,8 +210,8 @@ def cg_contraction(setting: Setting, cg_steps: Any) -> Any:
 
 def stochastic_bound(
     setting: Setting,
-    neumann: tuple[float, int],
-    batches: tuple[float, float, float, float],
+    neumann: tuple[Any, int],
+    batches: tuple[Any, Any, Any, Any],
     objectives: int,
     noise: float,
     steps: Any,
