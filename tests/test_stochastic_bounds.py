@@ -18,7 +18,7 @@ from bipareto.solver import State
 from bipareto.theory import Constants, Setting
 from quadratics import COUNT, P, Q, Quadratics, S
 
-SAMPLES, SEEDS, STEPS, LOWER, TERMS, BATCH = 8, 8, 20, 60, 6, 12
+SAMPLES, SEEDS, STEPS, LOWER, TERMS, BATCH = 8, 4, 10, 60, 6, 12
 
 
 def upper(x, y, target):

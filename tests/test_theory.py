@@ -10,7 +10,7 @@ import pytest
 
 import bipareto as bp
 from bipareto.theory import Constants, advise, estimate_constants, lower_spectrum
-from cases import CASES, quadratic
+from cases import CASES, quadratic, separable_quadratic
 
 
 def _sums(x, y):
@@ -94,8 +94,8 @@ def test_constants_that_change_between_points_are_bounded_by_the_true_ones():
     assert found.M <= 2
     assert set(found.kinds) == {"estimate"}
     assert "estimate" in str(found)
-    assert Constants(1, 2).joined(found).kinds == ("estimate",) * 5
-    assert Constants(1, 2).kinds == ("bound",) * 5
+    assert Constants(1.0, 2.0).joined(found).kinds == ("estimate",) * 5
+    assert Constants(1.0, 2.0).kinds == ("bound",) * 5
 
 
 def test_advice_runs():
@@ -112,3 +112,45 @@ def test_advice_runs():
     assert run.oracles == advice.samples
     long = bp.solve(problem, algorithm, np.zeros(2), np.zeros(2), 20 * advice.steps, key=jax.random.key(0))
     assert np.mean(long.history.direction[advice.steps :]) < 0.2
+
+
+@pytest.mark.parametrize("separable", [False, True])
+@pytest.mark.parametrize("method", ["cg", "unrolled", "no preference"])
+def test_deterministic_advice_costs_what_it_says(method, separable):
+    case = separable_quadratic(objectives=3) if separable else quadratic()
+    constants = Constants(1.0, 1.4)  # not those of the problem: counts do not ask
+    found = advise(constants, 0.2, 3, 0.5, method, separable)
+    kappa, smoothness = 1.4, constants.L_phi
+    assert found.steps == math.ceil(kappa**3 / 0.2)
+    assert found.lower_steps == math.ceil(kappa * math.log(5))
+    assert found.lower_step_size == 1 / 1.4
+    assert found.cg_steps == (math.ceil(math.sqrt(kappa) * math.log(5)) if method == "cg" else None)
+    bare = method == "no preference"
+    expected = min(1.5 / (1 + smoothness), 1 / smoothness) if bare else min(1 / (1 + smoothness), 1 / (3 * smoothness))
+    assert math.isclose(found.step_size, expected)
+    settings = {**found.settings(), "lower_step_size": 0.1}
+    algorithm = bp.mgda(**settings) if bare else bp.wc_mhgd([0.5, 0.3, 0.2], **settings)
+    solution = bp.solve(case.problem, algorithm, case.x, case.y, found.steps)
+    assert solution.oracles == found.samples
+    assert method in str(found)
+
+
+def test_advice_says_where_it_is_too_conservative():
+    case = quadratic()
+    constants = estimate_constants(case.problem, case.x, case.y, samples=0)
+    found = advise(constants, 1e-2, 3, 0.5, "cg")
+    algorithm = bp.wc_mhgd([0.5, 0.3, 0.2], 0.1, 0.5, 20)
+    solution = bp.solve(case.problem, algorithm, case.x, case.y, 100)
+    compared = found.compare(algorithm, solution)
+    first = int(np.argmax(solution.history.gap <= 1e-2)) + 1
+    assert compared.reached == first
+    assert {"steps", "step_size", "hvp"} <= set(compared.too_conservative)
+    assert "lower_steps" not in compared.too_conservative
+    assert "too conservative" in str(compared)
+    rows = {name: used for name, _, used in compared.rows}
+    assert rows["hvp"] == first * 3 * 11
+    assert rows["step_size"] == 0.1
+    never = advise(constants, 1e-9, 3, 0.5, "cg").compare(algorithm, solution)
+    assert never.reached is None
+    assert never.too_conservative == ()
+    assert "never" in str(never)

@@ -317,6 +317,10 @@ WRONG = {
         lambda: bp.theory.advise(bp.theory.Constants(1, 2), 2.0, 3),
         "`epsilon` must be below 1; found 2.0",
     ),
+    "advice for an unknown method": (
+        lambda: bp.theory.advise(bp.theory.Constants(1, 2), 0.1, 3, method="unroled"),
+        "`method` must be one of 'stochastic', 'cg', 'unrolled', 'no preference'; found 'unroled'; did you mean 'unrolled'?",
+    ),
     "mu above L": (lambda: bp.theory.Constants(3, 2), "`mu` must be at most L = 2; found 3"),
     "negative mu": (lambda: bp.theory.Constants(-1, 2), "`mu` must be a number > 0; found -1"),
     "concave lower level": (
@@ -340,7 +344,7 @@ WRONG = {
         "`lower_step_size` must be at most 2/(L + mu) = 0.6667; found 1.0",
     ),
     "too few CG steps for Theorem 1": (
-        lambda: bp.theory.cg_bound(bp.theory.Setting(bp.theory.Constants(1, 2), 1e-3, 0.5, 10), 1, 5, 1.0, 1.0, 1.0),
+        lambda: bp.theory.cg_bound(bp.theory.Setting(bp.theory.Constants(1, 9), 1e-6, 0.1, 10), 1, 5, 1.0, 1.0, 1.0),
         "`cg_steps` must be so large, with `lower_steps`, that theory.cg_contraction is at most 1/2; found 1, and",
     ),
     "too few lower steps for Theorem 2": (

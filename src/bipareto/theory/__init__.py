@@ -1,7 +1,7 @@
 """The paper's guarantees, corrected, as numbers: constants of a problem, settings for an accuracy, bounds,
 certificates of runs."""
 
-from bipareto.theory.advice import Advice, advise
+from bipareto.theory.advice import Advice, Comparison, advise
 from bipareto.theory.bounds import (
     Setting,
     cg_bound,
@@ -22,6 +22,7 @@ from bipareto.theory.constants import Constants, estimate_constants, lower_spect
 __all__ = [
     "Advice",
     "Certificate",
+    "Comparison",
     "Conduct",
     "Constants",
     "Setting",

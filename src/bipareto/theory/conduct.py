@@ -81,5 +81,5 @@ def _inside(algorithm: HypergradientDescent, history: Any) -> float | None:
     r, z = np.asarray(weighting.preference, float), np.asarray(weighting.reference, float)
     heights = r * (np.asarray(history.values, float) - z)
     reach = np.sum(np.asarray(history.weights, float) / r * heights, axis=1) - heights.min(axis=1)
-    u = [float(weighting.u(k)) for k in range(len(reach))] if callable(weighting.u) else float(weighting.u)
-    return float(np.mean(np.asarray(u) * reach <= history.direction * (1 + 1e-9)))
+    u = np.array([weighting.u(k) for k in range(len(reach))] if callable(weighting.u) else weighting.u, float)
+    return float(np.mean(u * reach <= history.direction * (1 + 1e-9)))
