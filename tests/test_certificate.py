@@ -1,6 +1,8 @@
 """Certificates: the true gap is inside the interval, and the conduct of a run is what its history says."""
 
 import json
+import pathlib
+import re
 
 import equinox as eqx
 import jax
@@ -134,3 +136,12 @@ def test_conduct_without_a_preference_and_of_weights_without_a_gram_matrix():
         assert found.lemma == found.descent == found.u_inside == expected
         assert found.chebyshev_rises is None
         assert [name for name, _ in found.rows()] == [n for n, _ in found.rows() if "r_s" not in n]
+
+
+def test_the_page_on_theory_runs(capsys):
+    page = (pathlib.Path(__file__).parents[1] / "docs" / "theory.md").read_text()
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(block, "theory.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "true gap" in printed
+    assert "too conservative" in printed

@@ -140,7 +140,7 @@ def test_lemma_5_and_theorem_2():
     settings, (true, errors, squares, M, noise, margin, values), starts = measured()
     assert (margin >= -1e-8).all()
     sizes = BATCH, BATCH, BATCH / TERMS
-    counts, applies = np.arange(1, STEPS), 0
+    counts = np.arange(1, STEPS)
     for i, setting in enumerate(settings):
         made = dataclasses.replace(setting, constants=quadratics.with_slope(setting.constants, M[i].max()))
         eta = 1 / made.constants.L
@@ -148,12 +148,6 @@ def test_lemma_5_and_theorem_2():
         assert (errors[i].mean(axis=0).max(axis=1) <= bound).all()
         drop = np.min(np.mean(values[i, :, :1] - values[i, :, 1:], axis=0), axis=1)
         mean = np.cumsum(true[i].mean(axis=0))[:-1] / counts
-        try:
-            whole = theory.stochastic_bound(
-                made, (eta, TERMS), (BATCH, *sizes), S, float(np.sqrt(noise[i].max())), counts, drop, float(starts[i])
-            )
-        except ValueError:
-            continue  # too few lower steps for this condition number
-        applies += 1
-        assert (mean <= whole).all()
-    assert applies >= 100
+        noisiest = float(np.sqrt(noise[i].max()))
+        setup = made, (eta, TERMS), (BATCH, *sizes), S, noisiest
+        assert (mean <= theory.stochastic_bound(*setup, counts, drop, float(starts[i]))).all()
