@@ -21,12 +21,16 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 
 
 class Quadratic:
-    """g = y'Ay/2 - y'Bx with eigenvalues of A from mu to L, f_s = |z - t_s|^2/2, z = (x, y): all in closed form."""
+    """g = y'Ay/2 - y'Bx, f_s = |z - t_s|^2/2, z = (x, y): all in closed form.
+
+    The eigenvalues of A are Chebyshev's points of [mu, L], the hard case for conjugate gradients.
+    """
 
     def __init__(self, mu: float = 1.0, L: float = 2.0, q: int = 30, objectives: int = S, seed: int = 0):
         rng = np.random.default_rng(seed)
         basis, _ = np.linalg.qr(rng.normal(size=(q, q)))
-        self.a, self.b = basis * np.linspace(mu, L, q) @ basis.T, rng.normal(size=(q, P))
+        eigenvalues = (L + mu) / 2 - (L - mu) / 2 * np.cos(np.pi * np.arange(q) / (q - 1))
+        self.a, self.b = basis * eigenvalues @ basis.T, rng.normal(size=(q, P))
         self.b *= 0.5 * L / np.linalg.norm(self.b, 2)
         self.target = rng.normal(size=(objectives, P + q))
         self.x, self.y = jnp.array(rng.normal(size=P)), jnp.array(rng.normal(size=q))
