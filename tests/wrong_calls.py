@@ -421,11 +421,57 @@ WRONG = {
         lambda: bp.theory.advise(bp.theory.Constants(1, 2), 2.0, 3),
         "`epsilon` must be below 1; found 2.0",
     ),
+    "advice for an unknown method": (
+        lambda: bp.theory.advise(bp.theory.Constants(1, 2), 0.1, 3, method="unroled"),
+        "`method` must be one of 'stochastic', 'cg', 'unrolled', 'no preference'; found 'unroled'; did you mean 'unrolled'?",
+    ),
     "mu above L": (lambda: bp.theory.Constants(3, 2), "`mu` must be at most L = 2; found 3"),
     "negative mu": (lambda: bp.theory.Constants(-1, 2), "`mu` must be a number > 0; found -1"),
     "concave lower level": (
         lambda: bp.theory.estimate_constants(bp.Problem(upper, lambda x, y: -lower(x, y)), X, Y),
         "`lower` must be strongly convex in y",
+    ),
+    "no such lower level to estimate": (
+        lambda: bp.theory.estimate_constants(PROBLEM, X, Y, samples=-1),
+        "`samples` must be an integer >= 0; found -1",
+    ),
+    "no spread": (
+        lambda: bp.theory.estimate_constants(PROBLEM, X, Y, spread=0.0),
+        "`spread` must be a number > 0; found 0.0",
+    ),
+    "a step beyond the theorems": (
+        lambda: bp.theory.Setting(bp.theory.Constants(1, 2), 1.0, 0.5, 10),
+        "`step_size` must be at most 0.02632 for the theorems to hold; found 1.0",
+    ),
+    "a lower step beyond the theorems": (
+        lambda: bp.theory.Setting(bp.theory.Constants(1, 2), 1e-3, 1.0, 10),
+        "`lower_step_size` must be at most 2/(L + mu) = 0.6667; found 1.0",
+    ),
+    "too few CG steps for Theorem 1": (
+        lambda: bp.theory.cg_bound(bp.theory.Setting(bp.theory.Constants(1, 9), 1e-6, 0.1, 10), 1, 5, 1.0, 1.0, 1.0),
+        "`cg_steps` must be so large, with `lower_steps`, that theory.cg_contraction is at most 1/2; found 1, and",
+    ),
+    "too few lower steps for Theorem 2": (
+        lambda: bp.theory.stochastic_bound(
+            bp.theory.Setting(bp.theory.Constants(1, 9), 1e-6, 0.2, 1), (0.1, 3), (1, 1, 1, 1), 2, 1.0, 5, 1.0, 1.0
+        ),
+        "`lower_steps` must be so large that theta + gamma/4 is below 1; found 1, and",
+    ),
+    "certificate of no problem": (
+        lambda: bp.theory.certify(3, bp.mgda(), FRONT.solutions[0][0]),
+        "`problem` must be a Problem or SeparableProblem; found 3",
+    ),
+    "certificate of another algorithm": (
+        lambda: bp.theory.certify(PROBLEM, "mgda", FRONT.solutions[0][0]),
+        "`algorithm` must be a HypergradientDescent; found 'mgda'",
+    ),
+    "certificate of no run": (
+        lambda: bp.theory.certify(PROBLEM, bp.mgda(), 3),
+        "`solution` must be a Solution; found 3",
+    ),
+    "certificate of no steps": (
+        lambda: bp.theory.certify(PROBLEM, bp.mgda(), fronts.run(R, curve=np.zeros((0, 2)))),
+        "`solution` must have a history; found 0 steps; solve with steps >= 1",
     ),
     # exploration
     "preferences of the wrong width": (

@@ -1,5 +1,8 @@
 """Extreme eigenvalues of the lower Hessian H = grad_yy g, from products H v only (Lanczos)."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,17 +11,40 @@ from jaxtyping import Array, Float
 from bipareto.oracles import Oracles
 
 
+class Extremes(NamedTuple):
+    """Smallest and largest Ritz values, and ||A v - value v|| of their vectors: an eigenvalue lies that near."""
+
+    low: Float[Array, ""]
+    high: Float[Array, ""]
+    low_residual: Float[Array, ""]
+    high_residual: Float[Array, ""]
+
+
 @eqx.filter_jit
 def extreme_eigenvalues(
     oracles: Oracles, x: Float[Array, " p"], y: Array, steps: int = 30
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Estimates (mu, L) of the smallest and largest eigenvalue of H at (x, y): mu from above, L from below.
 
-    Lanczos with full reorthogonalisation from a fixed random start, on all blocks of a separable problem at once.
+    Lanczos from a fixed random start, on all blocks of a separable problem at once.
     """
+    found = hessian_extremes(oracles, x, y, steps)
+    return found.low, found.high
+
+
+def hessian_extremes(oracles: Oracles, x: Float[Array, " p"], y: Array, steps: int) -> Extremes:
+    """Extremes of H over all its blocks."""
     product = oracles.hessian(oracles.prepare(x).lower, y)
-    size = oracles.y_layout.size
-    start = jax.random.normal(jax.random.key(0), y.reshape(-1, size).shape, y.dtype)
+    return lanczos(product, y.reshape(-1, oracles.y_layout.size), steps)
+
+
+def lanczos(product: Callable, like: Float[Array, "B q"], steps: int) -> Extremes:
+    """Extreme Ritz values of the symmetric `product` on rows, each row a block of its own, after `steps` products.
+
+    Full reorthogonalisation, a fixed random start. Ritz values lie between the extreme eigenvalues.
+    """
+    blocks, size = like.shape
+    start = jax.random.normal(jax.random.key(0), like.shape, like.dtype)
     steps = min(steps, size)
 
     def step(carry, index):
@@ -28,18 +54,20 @@ def extreme_eigenvalues(
         rest = image
         for _ in range(2):  # once is not enough in floating point
             rest = rest - jnp.einsum("bkq,bk->bq", basis, jnp.einsum("bkq,bq->bk", basis, rest))
-        grown = _norms(rest) > jnp.sqrt(jnp.finfo(y.dtype).eps) * _norms(image)
+        grown = _norms(rest) > jnp.sqrt(jnp.finfo(like.dtype).eps) * _norms(image)
         following = jnp.where(grown, rest / jnp.where(grown, _norms(rest), 1), 0)
-        return (basis, following), jnp.einsum("bkq,bq->bk", basis, image)
+        return (basis, following), (jnp.einsum("bkq,bq->bk", basis, image), _norms(rest))
 
-    empty = jnp.zeros((len(start), steps, size), y.dtype)
-    (basis, _), columns = jax.lax.scan(step, (empty, start / _norms(start)), jnp.arange(steps))
+    empty = jnp.zeros((blocks, steps, size), like.dtype)
+    (basis, _), (columns, rests) = jax.lax.scan(step, (empty, start / _norms(start)), jnp.arange(steps))
     upper = jnp.triu(jnp.moveaxis(columns, 0, -1))
     projected = upper + jnp.swapaxes(jnp.triu(upper, 1), 1, 2)
     # Where the recursion ended early, rows are empty; a value between the extremes keeps them from counting.
     spare = jnp.where(jnp.sum(basis**2, axis=2) > 0.5, 0, projected[:, :1, 0])
-    values = jnp.linalg.eigvalsh(projected + jax.vmap(jnp.diag)(spare))
-    return jnp.min(values), jnp.max(values)
+    values, vectors = jnp.linalg.eigh(projected + jax.vmap(jnp.diag)(spare))
+    residuals = rests[-1] * jnp.abs(vectors[:, -1, :])
+    low, high = jnp.argmin(values[:, 0]), jnp.argmax(values[:, -1])
+    return Extremes(values[low, 0], values[high, -1], residuals[low, 0], residuals[high, -1])
 
 
 def _norms(rows: Float[Array, "B q"]) -> Float[Array, "B 1"]:

@@ -1,0 +1,6 @@
+from bipareto.oracles.binding import bind, curvature
+from bipareto.oracles.interface import OracleCounts, Oracles, Prepared, convolves
+from bipareto.oracles.joint import JointOracles
+from bipareto.oracles.separable import SeparableOracles
+
+__all__ = ["JointOracles", "OracleCounts", "Oracles", "Prepared", "SeparableOracles", "bind", "convolves", "curvature"]
