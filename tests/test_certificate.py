@@ -1,5 +1,6 @@
 """Certificates: the true gap is inside the interval, and the conduct of a run is what its history says."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -55,6 +56,9 @@ def test_certificate_of_a_run(case):
     algorithm = bp.wc_mhgd(np.arange(1, objectives + 1), 0.1, 0.2 / case.smoothness, 3, bp.CG(1))
     solution = bp.solve(case.problem, algorithm, case.x, case.y, 10)
     found = certify(case.problem, algorithm, solution)
+    assert solution.certify().to_dict() == found.to_dict()
+    with pytest.raises(ValueError, match="know its problem"):
+        dataclasses.replace(solution, made=None).certify()
     jacobian = case.jacobian(solution.x)
     true = float(bp.stationarity_gap(jnp.asarray(jacobian @ jacobian.T)))
     assert found.gap_low <= true <= found.gap_high

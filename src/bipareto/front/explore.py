@@ -93,7 +93,7 @@ def _make(plan: Plan, task: Task, saver: Saver, line: Progress, batch: int | Non
         fleet = Fleet(task, runs, _divisible(len(runs) if refined else width, task))
         found = saver.result(number)
         if found is not None:
-            solutions = solutions_from(found, plan.oracles, plan.state, fleet.histories(saver))
+            solutions = solutions_from(found, plan.oracles, plan.state, fleet.histories(saver), fleet.methods)
         else:
             _sail(fleet, plan, saver, line, number, width)
             solutions = fleet.solutions()

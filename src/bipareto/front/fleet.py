@@ -162,22 +162,24 @@ class Fleet:
         self.done = np.array([len(pieces[0].gap) for pieces in self.records])
         self.before = float(facts["seconds"])
 
+    @property
+    def methods(self) -> list[Algorithm]:
+        """The algorithm of every run, with its preference."""
+        method = self.task.algorithm
+        return [method if run.preference is None else method.prefer(run.preference) for run in self.runs]
+
     def histories(self, saver: Saver) -> list[Record]:
         first = self.runs[0]
-        method = self.task.algorithm if first.preference is None else self.task.algorithm.prefer(first.preference)
-        like = record_shape(method, self.task.oracles, first.state, first.key)
+        like = record_shape(self.methods[0], self.task.oracles, first.state, first.key)
         return [saver.history(run.number, like) for run in self.runs]
 
     def solutions(self) -> list[Solution]:
         (states, safe), evaluated = fetch((self.carry, _evaluate_all(self.task, self.carry[0], self.mapped)))
-        return [
-            self._solution(i, jax.tree.map(lambda leaf, i=i: leaf[i], states), safe[i], (evaluated[0][i], evaluated[1][i]))
-            for i in range(self.count)
-        ]
+        rows = [jax.tree.map(lambda leaf, i=i: leaf[i], (states, safe, evaluated)) for i in range(self.count)]
+        return [self._solution(i, method, *row) for i, (method, row) in enumerate(zip(self.methods, rows, strict=True))]
 
-    def _solution(self, i: int, state: State, safe: np.ndarray, evaluated: tuple) -> Solution:
+    def _solution(self, i: int, method: Algorithm, state: State, safe: np.ndarray, evaluated: tuple) -> Solution:
         task, run = self.task, self.runs[i]
-        method = task.algorithm if run.preference is None else task.algorithm.prefer(run.preference)
         verdict = list(Status)[self.code[i]], int(self.blamed[i])
         seconds = self.seconds / self.count
         ended = Ended(method, task.oracles, run.key, state, safe, *verdict, self.records[i], [], seconds, 0.0)

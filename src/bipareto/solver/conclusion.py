@@ -49,6 +49,7 @@ def conclude(run: Ended, evaluated: tuple[Any, Any] | None = None) -> Solution:
         Evaluations.of(run.evaluations),
         run.seconds,
         run.compile_seconds,
+        (run.oracles.problem, run.algorithm),
     )
 
 

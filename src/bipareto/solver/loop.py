@@ -64,7 +64,8 @@ def solve(
     )
     with Saver(directory, resume, save_every, settings) as saver, Progress(steps, progress) as line:
         if (found := saver.result(0)) is not None:
-            return solutions_from(found, oracles, state, [saver.history(0, record_shape(algorithm, oracles, state, key))])[0]
+            history = saver.history(0, record_shape(algorithm, oracles, state, key))
+            return solutions_from(found, oracles, state, [history], [algorithm])[0]
         run = _Run(algorithm, oracles, state, key, limit, steps, every)
         if (found := saver.checkpoint(0)) is not None:
             run.restore(found, saver)

@@ -2,12 +2,14 @@
 
 import abc
 import dataclasses
+import importlib
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
+from bipareto.errors import message
 from bipareto.oracles import OracleCounts, Oracles
 from bipareto.status import Status, Verdict
 
@@ -109,6 +111,15 @@ class Solution:
     evaluations: Evaluations
     seconds: float
     compile_seconds: float
+    made: tuple[Any, Algorithm] | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    def certify(self, constants: Any = None) -> Any:
+        """What can be proved of the end and of the steps: `theory.certify` on the problem and algorithm of this run."""
+        if self.made is None:
+            remedy = "call bp.theory.certify(problem, algorithm, solution)"
+            raise ValueError(message("solution", "know its problem to be certified", "one read from a file", remedy))
+        # The theory judges runs and so is built on them: only when asked does a run call it.
+        return importlib.import_module("bipareto.theory").certify(*self.made, self, constants)
 
     def __str__(self) -> str:
         values = " ".join(f"{value:.6g}" for value in self.values)

@@ -1,5 +1,6 @@
 """How runs go to a run directory and come back: records as lines, states and solutions as arrays."""
 
+import dataclasses
 import json
 import math
 import time
@@ -129,14 +130,18 @@ def solutions_part(solutions: list[Solution], oracles: Oracles, **facts: Any) ->
     return {name: to_plain(array) for name, array in arrays.items()}, facts | {"messages": messages}
 
 
-def solutions_from(part: Part, oracles: Oracles, state: State, histories: list[Record]) -> list[Solution]:
-    """The inverse of `solutions_part`; `state`: of one run, for its shapes."""
+def solutions_from(
+    part: Part, oracles: Oracles, state: State, histories: list[Record], methods: list[Algorithm]
+) -> list[Solution]:
+    """The inverse of `solutions_part`; `state`: of one run, for its shapes; histories and methods: of each."""
     arrays, facts = part
     try:
-        return [_solution_from(i, arrays, facts, oracles, state, history) for i, history in enumerate(histories)]
+        found = [_solution_from(i, arrays, facts, oracles, state, history) for i, history in enumerate(histories)]
     except (KeyError, IndexError, TypeError) as error:
         text = message("result", "hold the solutions of its runs", repr(error), "restore the run directory from a copy")
         raise CorruptFile(text) from error
+    made = [(oracles.problem, method) for method in methods]
+    return [dataclasses.replace(run, made=origin) for run, origin in zip(found, made, strict=True)]
 
 
 def _solution_from(i: int, arrays: dict, facts: dict, oracles: Oracles, state: State, history: Record) -> Solution:
