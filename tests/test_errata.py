@@ -11,6 +11,7 @@ import pytest
 import bipareto as bp
 from bipareto import theory
 from bipareto.theory import Constants, Setting
+from bipareto.weighting import _largest_certified
 
 SAMPLE = Constants(0.5, 2.0, 3.0, 0.7, 0.2)
 
@@ -188,6 +189,28 @@ def test_e8_only_the_corrected_sign_makes_lemma_2_hold():
     assert np.sum(printed & ~lemma) > 100
     assert not np.any(corrected & ~lemma)
     assert np.sum(corrected) > 100
+
+
+def test_e9_u_must_be_judged_by_the_direction_it_gives():
+    """The largest u of the printed condition, at the d of another u (here 0), breaks Lemma 2; solved for, it does not."""
+    jacobian, values, r, _, _ = random_programs(1000)
+    scaled, heights = r[:, :, None] * jacobian, r * values
+    gram = jnp.asarray(scaled @ np.swapaxes(scaled, 1, 2))
+    solve = jax.jit(jax.vmap(bp.simplex_qp))
+
+    def holds(lam):
+        d = np.einsum("ns,nsp->np", r * lam, jacobian)
+        along = np.einsum("np,nsp->ns", d, jacobian).min(axis=1)
+        return np.sum(d**2, axis=1) <= 2 * r.max(axis=1) * along * (1 + 1e-9) + 1e-12
+
+    before = np.asarray(solve(gram, jnp.zeros_like(jnp.asarray(heights))))
+    square = np.einsum("ns,nst,nt->n", before, gram, before)
+    u = square / np.maximum(np.sum(before * heights, axis=1) - heights.min(axis=1), 1e-12)
+    assert holds(before).all()
+    assert np.sum(~holds(np.asarray(solve(gram, jnp.asarray(u[:, None] * heights))))) > 50
+    allowed = jax.jit(jax.vmap(_largest_certified))(jnp.asarray(u), gram, jnp.asarray(heights), jnp.asarray(r))
+    assert holds(np.asarray(solve(gram, allowed[:, None] * heights))).all()
+    assert np.median(np.asarray(allowed)[u > 1e-6] / u[u > 1e-6]) > 1e-3  # and it is no trivial u
 
 
 def test_lemma_2_bounds_the_direction_by_four_r_max_squared():
