@@ -14,6 +14,8 @@ from bipareto.front.plan import midpoint, spanning_tree, tour
 from bipareto.solver import start
 from bipareto.store import CorruptFile
 from cases import quadratic
+from test_sampling import algorithm as stochastic
+from test_sampling import noisy
 from test_weighting import front_points
 
 CASE = quadratic(objectives=2)
@@ -39,6 +41,16 @@ def test_continuation_is_a_chain_of_single_runs():
         np.testing.assert_allclose(front.solutions[p][0].x, single.x, rtol=0, atol=1e-10)
         np.testing.assert_allclose(front.solutions[p][0].values, single.values, rtol=0, atol=1e-10)
         x, y = single.x, single.y
+
+
+def test_batches_hold_for_seeds_of_a_chain_too(monkeypatch):
+    problem, x, y = noisy()
+    rows, options = np.array([[0.4, 0.6], [0.7, 0.3]]), {"seeds": 3, "key": jax.random.key(1), "refine": 1}
+    whole = bp.explore(problem, stochastic(), rows, x, y, 4, continuation=True, **options)
+    widths = seen_widths(monkeypatch)
+    parts = bp.explore(problem, stochastic(), rows, x, y, 4, continuation=True, batch=2, **options)
+    assert widths == [2] * 6
+    np.testing.assert_allclose(parts.values, whole.values, rtol=0, atol=1e-10)
 
 
 def test_a_spanning_tree_on_a_curve_is_the_curve():

@@ -292,6 +292,20 @@ def test_a_signal_saves_first_and_then_acts(number, tmp_path):
     assert unpack(saved.read_bytes(), saved)[1]["done"] == last
 
 
+def test_a_signal_after_the_last_step_is_not_lost(tmp_path, monkeypatch, expected):
+    finish = directory.RunDirectory.finish
+
+    def interrupted(self, *arguments):
+        signal.raise_signal(signal.SIGINT)
+        finish(self, *arguments)
+
+    monkeypatch.setattr(directory.RunDirectory, "finish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        solve(directory=tmp_path / "run")
+    monkeypatch.undo()
+    same_bits(solve(directory=tmp_path / "run", resume=True), expected[solve])
+
+
 def half_done(place, monkeypatch):
     """A directory with two checkpoints inside its first batch."""
     calls = []
@@ -375,10 +389,23 @@ HOSTILE = {
     "negative records": repacked(record_bytes=-1),
     "records of another run": repacked(record_hash="0" * 64),
     "records no number": repacked(record_bytes="12"),
+    "no width": repacked(width=None),
+    "more runs at once than there are": repacked(width=10**9),
+    "no time": repacked(seconds="soon"),
+    "more steps than there are": lambda data: pack(*(lambda a, f: (a | {"done": a["done"] + 1}, f))(*unpack(data, ""))),
+    "no verdicts": lambda data: pack(*(lambda a, f: ({n: v for n, v in a.items() if n != "code"}, f))(*unpack(data, ""))),
 }
 
 
-USED = {"arrays missing", "arrays of another shape"}  # well-formed: found out when they are used
+USED = {  # well-formed: found out when they are used
+    "arrays missing",
+    "arrays of another shape",
+    "no width",
+    "more runs at once than there are",
+    "no time",
+    "more steps than there are",
+    "no verdicts",
+}
 
 
 @pytest.mark.parametrize("kind", HOSTILE)

@@ -593,10 +593,10 @@ WRONG = {
         lambda: FRONT.to_csv("/nowhere/at/all/front.csv"),
         "`path` must lie in an existing folder; found '/nowhere/at/all/front.csv'; create '/nowhere/at/all'",
     ),
-    "table onto a folder": (lambda: FRONT.to_csv("/tmp"), "`path` must be a file; found the folder '/tmp'"),
+    "table onto a folder": (lambda: FRONT.to_csv("."), "`path` must be a file; found the folder '.'"),
     "table to a number": (lambda: FRONT.to_csv(3), "`path` must be a path; found 3"),
     "column twice": (
-        lambda: THREE.to_csv("/tmp/unwritten.csv"),
+        lambda: THREE.to_csv("unwritten.csv"),
         "`names` must differ from the other columns; found ['seed']",
     ),
     # pictures

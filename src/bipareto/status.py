@@ -1,6 +1,7 @@
 """How a run ended, and the check that finds out inside a compiled step."""
 
 import enum
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -33,6 +34,11 @@ class Status(enum.Enum):
     def code(self) -> int:
         return list(Status).index(self)
 
+    @staticmethod
+    def of(code: Any) -> "Status":
+        """The status of a code; KeyError for one that no status has."""
+        return dict(enumerate(Status))[int(code)]
+
     @property
     def failed(self) -> bool:
         return self not in (Status.COMPLETED, Status.STATIONARY)
@@ -60,7 +66,7 @@ class Verdict(eqx.Module):
         return Verdict(jnp.where(here, jnp.int32(status.code), self.code), jnp.where(here, first, self.objective))
 
     def status(self) -> Status:
-        return list(Status)[int(self.code)]
+        return Status.of(self.code)
 
 
 def rows_not_finite(*trees_or_rows: Array) -> Bool[Array, " S"]:

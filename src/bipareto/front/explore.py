@@ -68,8 +68,7 @@ def explore(
     oracles, state = start(problem, algorithm, x0, y0, key)
     rows = _rows(algorithm, preferences, oracles.objectives)
     names = None if names is None else checked_names(names, oracles.objectives)
-    plan = Plan(algorithm, oracles, state, rows, seed_keys(key, seeds))
-    plan.follow(*_order(algorithm, continuation, refine))
+    plan = Plan(algorithm, oracles, state, rows, seed_keys(key, seeds), *_order(algorithm, continuation, refine))
     task = Task.of(algorithm, oracles, state, limit, steps, mesh(devices))
 
     def settings():
@@ -86,11 +85,10 @@ def explore(
 
 def _make(plan: Plan, task: Task, saver: Saver, line: Progress, batch: int | None) -> None:
     """All runs of the plan, in batches."""
-    width = saver.fact("width") or _width(plan, task, batch)
+    width = saver.width(plan.together) or _width(plan, task, batch)
     number = 0
     while runs := plan.next(width):
-        refined = runs[0].number >= plan.base * len(plan.keys)
-        fleet = Fleet(task, runs, _divisible(len(runs) if refined else width, task))
+        fleet = Fleet(task, runs, _divisible(min(width, plan.together), task))
         found = saver.result(number)
         if found is not None:
             solutions = solutions_from(found, plan.oracles, plan.state, fleet.histories(saver), fleet.methods)
@@ -171,13 +169,11 @@ def _divisible(count: int, task: Task) -> int:
 
 def _width(plan: Plan, task: Task, batch: int | None) -> int:
     """How many runs to map at once: what was asked for, or what fits three quarters of the free memory."""
-    most = plan.base * len(plan.keys)
-    if plan.continuation:
-        return len(plan.keys)
+    most = plan.together
     if batch is not None:
         return min(batch, most)
     if task.size == 1:  # convolutions on a CPU are slower mapped than one by one
-        return _divisible(1, task)
+        return min(_divisible(1, task), most)
     fleet = Fleet(task, plan.next(most), _divisible(most, task))
     devices = 1 if task.devices is None else task.devices.size
     fits = int(0.75 * _free_memory() * devices / max(fleet.bytes_per_run(), 1))

@@ -74,7 +74,7 @@ def _solution(arrays: dict, facts: dict, i: int, rows: slice, layouts: list[Layo
     history = structure.unflatten([arrays[f"history.{name}"][rows] for name in names])
     x, y = (_tree(arrays, name, i, layout) for name, layout in zip("xy", layouts, strict=True))
     values = arrays["values"].reshape(-1, arrays["values"].shape[-1])[i]
-    status = list(Status)[int(arrays["status"][i])]
+    status = Status.of(arrays["status"][i])
     seconds = arrays["seconds"][i]
     nothing = Evaluations(np.zeros(0, int), np.zeros((0, len(values))))
     message_ = str(facts["messages"][i])

@@ -11,11 +11,13 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array
 
 from bipareto.distributed import agree, fetch, place
+from bipareto.errors import message
 from bipareto.oracles import Oracles
 from bipareto.solver import Algorithm, Ended, Record, Solution, State, advance, chunk_size, conclude
 from bipareto.solver.loop import next_length, record_shape
-from bipareto.solver.saving import Part, Saver, state_arrays, state_from
+from bipareto.solver.saving import Part, Saver, state_arrays, state_from, stored
 from bipareto.status import Status, Verdict
+from bipareto.store import CorruptFile
 
 
 class Run(NamedTuple):
@@ -157,10 +159,10 @@ class Fleet:
     def restore(self, part: Part, saver: Saver) -> None:
         arrays, facts = part
         self.carry = self._placed(state_from(arrays, self.carry))
-        self.code, self.blamed = arrays["code"].copy(), arrays["blamed"].copy()
-        self.records = [[history] for history in self.histories(saver)]
-        self.done = np.array([len(pieces[0].gap) for pieces in self.records])
-        self.before = float(facts["seconds"])
+        kept = {"done": self.done, "code": self.code, "blamed": self.blamed}
+        self.done, self.code, self.blamed = (stored(arrays, name, like).copy() for name, like in kept.items())
+        self.records = [[history] for history in self.histories(saver, self.done)]
+        self.before = saver.seconds(facts)
 
     @property
     def methods(self) -> list[Algorithm]:
@@ -168,10 +170,15 @@ class Fleet:
         method = self.task.algorithm
         return [method if run.preference is None else method.prefer(run.preference) for run in self.runs]
 
-    def histories(self, saver: Saver) -> list[Record]:
+    def histories(self, saver: Saver, done: Any = None) -> list[Record]:
+        """The stored records of the runs, `done` of each where that is known."""
         first = self.runs[0]
         like = record_shape(self.methods[0], self.task.oracles, first.state, first.key)
-        return [saver.history(run.number, like) for run in self.runs]
+        found = [saver.history(run.number, like) for run in self.runs]
+        if done is not None and [len(history.gap) for history in found] != done.tolist():
+            text = message("records.jsonl", f"hold {done.tolist()} steps", "others", "restore it from a copy")
+            raise CorruptFile(text)
+        return found
 
     def solutions(self) -> list[Solution]:
         (states, safe), evaluated = fetch((self.carry, _evaluate_all(self.task, self.carry[0], self.mapped)))
@@ -180,7 +187,7 @@ class Fleet:
 
     def _solution(self, i: int, method: Algorithm, state: State, safe: np.ndarray, evaluated: tuple) -> Solution:
         task, run = self.task, self.runs[i]
-        verdict = list(Status)[self.code[i]], int(self.blamed[i])
+        verdict = Status.of(self.code[i]), int(self.blamed[i])
         seconds = self.seconds / self.count
         ended = Ended(method, task.oracles, run.key, state, safe, *verdict, self.records[i], [], seconds, 0.0)
         return conclude(ended, evaluated)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bipareto.front.fleet import Run
+from bipareto.front.front import Front
 from bipareto.metrics import nondominated
 from bipareto.oracles import Oracles
 from bipareto.solver import Algorithm, Solution, State
@@ -19,32 +20,33 @@ class Plan:
     where the run of the preference before it ended. `refine` preferences more are placed in the largest gaps of the front.
     """
 
-    def __init__(self, algorithm: Algorithm, oracles: Oracles, state: State, rows: list, keys: list):
+    def __init__(
+        self, algorithm: Algorithm, oracles: Oracles, state: State, rows: list, keys: list, continuation: bool, refine: int
+    ):
         self.algorithm, self.oracles, self.state, self.keys = algorithm, oracles, state, keys
-        self.rows, self.base = list(rows), len(rows)
-        self.order = list(range(self.base))
-        self.continuation, self.refine = False, 0
-        self.solutions: dict[tuple[int, int], Solution] = {}
-
-    def follow(self, continuation: bool, refine: int) -> None:
         self.continuation, self.refine = continuation, refine
-        if continuation:
-            self.order = tour(np.stack(self.rows))
+        self.rows, self.base = list(rows), len(rows)
+        self.order = tour(np.stack(rows)) if continuation else list(range(self.base))
+        self.solutions: dict[tuple[int, int], Solution] = {}
 
     @property
     def total(self) -> int:
         return (self.base + self.refine) * len(self.keys)
 
-    def next(self, width: int) -> list[Run]:
-        """The next runs, at most `width` where they do not depend on each other; empty at the end."""
-        seeds = range(len(self.keys))
-        waiting = [(p, seed) for p in self.order for seed in seeds if (p, seed) not in self.solutions]
-        if not waiting and self.rows[-1] is not None and len(self.rows) < self.base + self.refine:
-            self._insert()
-            waiting = [(len(self.rows) - 1, seed) for seed in seeds]
+    @property
+    def together(self) -> int:
+        """How many runs can be made at once: all, or the seeds of one preference where the next depends on it."""
         chained = self.continuation or len(self.rows) > self.base
-        chosen = waiting[: len(self.keys)] if chained else waiting[:width]
-        return [self._run(p, seed) for p, seed in chosen]
+        return len(self.keys) * (1 if chained else self.base)
+
+    def next(self, width: int) -> list[Run]:
+        """The next runs, at most `width`, that do not depend on each other; empty at the end."""
+        if len(self.solutions) == len(self.rows) * len(self.keys) and len(self.rows) < self.base + self.refine:
+            self._insert()
+        waiting = [(p, s) for p in self.order for s in range(len(self.keys)) if (p, s) not in self.solutions]
+        if self.together == len(self.keys):
+            waiting = [(p, s) for p, s in waiting if p == waiting[0][0]]
+        return [self._run(p, seed) for p, seed in waiting[:width]]
 
     def take(self, runs: list[Run], solutions: list[Solution]) -> None:
         for run, solution in zip(runs, solutions, strict=True):
@@ -77,15 +79,9 @@ class Plan:
 
     def _insert(self) -> None:
         """One preference more: between the two neighbours on the front that are furthest apart."""
-        values = np.array([[self.solutions[p, s].values for s in range(len(self.keys))] for p in range(len(self.rows))])
-        failed = np.array(
-            [[self.solutions[p, s].status.failed for s in range(len(self.keys))] for p in range(len(self.rows))]
-        )
-        points = np.where(failed[..., None], np.nan, values)
-        good = ~failed.all(axis=1)
-        means = np.full((len(points), points.shape[-1]), np.nan)
-        means[good] = np.nanmean(points[good], axis=1)
-        self.rows.append(midpoint(np.stack(self.rows), means))
+        rows = np.stack(self.rows)
+        self.order.append(len(self.rows))
+        self.rows.append(midpoint(rows, Front(rows, self.grid()).mean()))
 
 
 def tour(points: np.ndarray) -> list[int]:

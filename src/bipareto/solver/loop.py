@@ -19,6 +19,7 @@ from bipareto.solver.conclusion import Ended, conclude
 from bipareto.solver.records import Algorithm, Evaluations, Record, Solution, State
 from bipareto.solver.saving import Part, Saver, run_settings, solutions_from, solutions_part, state_arrays, state_from
 from bipareto.status import Status, Verdict
+from bipareto.store import CorruptFile
 
 
 def solve(
@@ -211,8 +212,12 @@ class _Run:
         arrays, facts = part
         self.state, self.safe_x, self.verdict = state_from(arrays, (self.state, self.safe_x, self.verdict))
         history = saver.history(0, record_shape(self.algorithm, self.oracles, self.state, self.key))
-        self.done, self.records, self.before = len(history.gap), [history], float(facts["seconds"])
-        self.evaluations = list(zip(arrays["evaluated_steps"].tolist(), arrays["evaluated_values"], strict=True))
+        self.done, self.records, self.before = len(history.gap), [history], saver.seconds(facts)
+        try:
+            self.evaluations = list(zip(arrays["evaluated_steps"].tolist(), arrays["evaluated_values"], strict=True))
+        except (KeyError, TypeError, ValueError) as error:
+            text = message("checkpoint", "hold its evaluations", repr(error), "restore the run directory from a copy")
+            raise CorruptFile(text) from error
 
     def solution(self) -> Solution:
         verdict = self.verdict.status(), int(self.verdict.objective)

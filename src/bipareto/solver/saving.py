@@ -37,10 +37,10 @@ class Saver:
             self.interrupts.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.interrupts.__exit__()
+    def __exit__(self, *error: Any) -> None:
         if self.directory is not None:
             self.directory.close()
+        self.interrupts.__exit__(*error)
 
     def result(self, batch: int) -> Part | None:
         """What the directory holds of a batch that ended."""
@@ -53,17 +53,30 @@ class Saver:
             return None
         return self.directory.position.checkpoint
 
-    def fact(self, name: str) -> Any:
-        """A fact every stored part holds; None in a new directory, or without one."""
-        if self.directory is None:
+    def width(self, most: int) -> int | None:
+        """How many runs the stored parts map at once, at most `most`; None in a new directory, or without one."""
+        position = None if self.directory is None else self.directory.position
+        parts = [] if position is None else [part for part in (*position.results, position.checkpoint) if part is not None]
+        if not parts:
             return None
-        parts = [*self.directory.position.results, self.directory.position.checkpoint]
-        return next((part[1][name] for part in parts if part is not None), None)
+        width = parts[0][1].get("width")
+        if not isinstance(width, int) or not 1 <= width <= most:
+            text = message("checkpoint", f"map 1 to {most} runs at once", width, "restore the run directory from a copy")
+            raise CorruptFile(text)
+        return width
 
     def history(self, run: int, like: Record) -> Record:
         """The stored records of a run; `like`: shapes and kinds of one record."""
         assert self.directory is not None
         return _history([line for line in self.directory.position.records if line.get("run") == run], like)
+
+    def seconds(self, facts: dict[str, Any]) -> float:
+        """Time a checkpoint says was spent."""
+        seconds = facts.get("seconds")
+        if not isinstance(seconds, float):
+            text = message("checkpoint", "tell its seconds", seconds, "restore the run directory from a copy")
+            raise CorruptFile(text)
+        return seconds
 
     def records(self, run: int, done: int, records: Record) -> None:
         """Note the records of a chunk after which `done` steps are taken."""
@@ -114,6 +127,13 @@ def state_from(arrays: dict[str, np.ndarray], like: Any) -> Any:
     return treedef.unflatten([jnp.asarray(leaf) for leaf in found])
 
 
+def stored(arrays: dict[str, np.ndarray], name: str, like: np.ndarray) -> np.ndarray:
+    """An array of a checkpoint that must look like `like`."""
+    if name not in arrays:
+        raise CorruptFile(message("checkpoint", f"hold `{name}`", sorted(arrays), "restore the run directory from a copy"))
+    return from_plain(arrays[name], like, name)
+
+
 def solutions_part(solutions: list[Solution], oracles: Oracles, **facts: Any) -> Part:
     """Solutions without their history, which the records hold."""
     arrays = {
@@ -151,7 +171,7 @@ def _solution_from(i: int, arrays: dict, facts: dict, oracles: Oracles, state: S
         oracles.x_layout.unflatten(jnp.asarray(x)),
         oracles.y_layout.unflatten(jnp.asarray(y)),
         arrays["values"][i],
-        list(Status)[int(arrays["status"][i])],
+        Status.of(arrays["status"][i]),
         str(facts["messages"][i]),
         history,
         total_counts(history),

@@ -19,8 +19,11 @@ class Interrupts:
             self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        """A signal noted after the last chunk is not lost; an error on its way says more than it."""
         self._restore()
+        if self.caught and kind is None:
+            self.act(self.caught)
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self.caught = number
@@ -34,4 +37,5 @@ class Interrupts:
     def act(self, number: int) -> None:
         """Let a signal do what it would have done; it may have been another process that noted it."""
         self._restore()
+        self.caught = 0
         signal.raise_signal(number)
