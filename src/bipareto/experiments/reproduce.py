@@ -40,7 +40,7 @@ def _studies() -> dict[str, tuple[str, Study]]:
         "a larger u serves the preferred objective more",
         "a larger D converges faster",
     )
-    free = "without a preference the runs end at some stationary point, favouring none"
+    free = "without a preference the runs end at an arbitrary stationary point"
     det, sto = "deterministic", "stochastic"
     none = (Variant("no preference", None),)
     ten = (("tasks", 10),)
