@@ -22,7 +22,7 @@ METHODS = {
 
 
 def compared(**changes):
-    settings = {"budget": BUDGET, "step_sizes": (0.05, 0.5), "judge": CASE.lower, "preferences": ROWS, "points": 5}
+    settings = {"budget": BUDGET, "step_sizes": (0.05, 0.5), "preferences": ROWS, "points": 5}
     settings |= {"measure": lambda x, y: {"x": x, "y": y}}
     return bp.compare(CASE.problem, METHODS, CASE.x, CASE.y, **settings | changes)
 
@@ -117,7 +117,7 @@ def test_calls_are_samples_where_any_method_samples():
         "drawn": lambda size, r: bp.mgda(size, 0.1, 3, series, batches),
         "whole": lambda size, r: bp.mgda(size, 0.1, 3, bp.Neumann(2, 0.1)),
     }
-    settings = {"budget": 20_000.0, "step_sizes": (0.01,), "judge": bp.GradientDescent(0.1, 50), "points": 2, "seeds": 2}
+    settings = {"budget": 20_000.0, "step_sizes": (0.01,), "points": 2, "seeds": 2}
     found = bp.compare(problem, methods, x, y, key=jax.random.key(0), **settings)
     for name in methods:
         run = found.of(name)[0]
@@ -177,7 +177,7 @@ def test_a_run_that_breaks_ends_where_it_was_last_judged():
 
     problem = bp.Problem(upper, lambda x, y: 0.5 * jnp.sum((y - x) ** 2))
     methods = {"MGDA": lambda size, r: bp.mgda(size, 0.5, 20)}
-    settings = {"budget": 10_000.0, "step_sizes": (0.05,), "judge": bp.GradientDescent(0.5, 60), "points": 100}
+    settings = {"budget": 10_000.0, "step_sizes": (0.05,), "points": 100}
     (run,) = bp.compare(problem, methods, jnp.zeros(1), jnp.zeros(1), **settings).runs
     assert run.track.status is bp.Status.NON_FINITE_VALUE
     assert np.isfinite(run.track.values).all()

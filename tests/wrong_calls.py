@@ -78,7 +78,7 @@ def explore(preferences, **options):
 
 def compared(methods=None, **options):
     methods = {"a": lambda size, r: bp.mgda(size)} if methods is None else methods
-    settings = {"budget": 100.0, "step_sizes": (0.1,), "judge": bp.GradientDescent()}
+    settings = {"budget": 100.0, "step_sizes": (0.1,)}
     return bp.compare(PROBLEM, methods, X, Y, **settings | options)
 
 
@@ -739,7 +739,6 @@ WRONG = {
     "a step size twice": (lambda: compared(step_sizes=(0.1, 0.1)), "`step_sizes` must be different"),
     "a negative step size": (lambda: compared(step_sizes=(0.1, -1.0)), "`step_sizes[1]` must be a number > 0; found -1.0"),
     "a step size for another method": (lambda: compared(step_sizes={"b": 0.1}), "`step_sizes` must name ['a']; found ['b']"),
-    "a judge of another kind": (lambda: compared(judge=bp.CG()), "`judge` must be a GradientDescent"),
     "never judged": (lambda: compared(points=0), "`points` must be an integer >= 1; found 0"),
     "seeds without a key to compare": (lambda: compared(seeds=2), "`key` must be given for more than one seed"),
     "a corner of two": (lambda: compared(reference=[1.0, 2.0, 3.0]), "`reference` must be a number or a vector of"),

@@ -66,14 +66,16 @@ class WeightedChebyshev(Weighting):
         return jnp.int32(0)
 
     def __call__(self, values, gram, memory):
+        r, scaled, linear = self.program(values, gram, memory)
+        return r * simplex_qp(scaled, linear), memory + 1
+
+    def program(self, values: Array, gram: Array, memory: Any) -> tuple[Array, Array, Array]:
+        """r, and the matrix and the linear term of the program for lam."""
         r = jnp.asarray(self.preference, values.dtype)
-        u = self.u(memory) if callable(self.u) else self.u
+        u = jnp.asarray(self.u(memory) if callable(self.u) else self.u, values.dtype)
         scaled = r[:, None] * gram * r
         linear = r * (values - jnp.asarray(self.reference, values.dtype))
-        u = jnp.asarray(u, values.dtype)
-        if self.certified:
-            u = _largest_certified(u, scaled, linear, r)
-        return r * simplex_qp(scaled, u * linear), memory + 1
+        return r, scaled, linear * (_largest_certified(u, scaled, linear, r) if self.certified else u)
 
     def preference_of(self, objectives):
         return _matching("preference", self.preference, objectives)
@@ -137,6 +139,24 @@ class SmoothChebyshev(Weighting):
 
     def preference_of(self, objectives):
         return _matching("preference", self.preference, objectives)
+
+
+def weighed(
+    weighting: Weighting, values: Float[Array, " S"], gram: Float[Array, "R R"], memory: Any
+) -> tuple[Float[Array, " S"], Any, Float[Array, ""]]:
+    """Weights, new memory and the stationarity gap; for one combined hypergradient the bound ||d||^2 / (sum of weights)^2.
+
+    The gap is a program of its own, solved beside that of the weights: on a GPU two take the time of one.
+    """
+    if weighting.values_only:
+        weights, memory = weighting(values, None, memory)
+        return weights, memory, gram[0, 0] / jnp.sum(weights) ** 2
+    if not isinstance(weighting, WeightedChebyshev):
+        weights, memory = weighting(values, gram, memory)
+        return weights, memory, stationarity_gap(gram)
+    r, scaled, linear = weighting.program(values, gram, memory)
+    lam, own = jax.vmap(simplex_qp)(jnp.stack([scaled, gram]), jnp.stack([linear, jnp.zeros_like(linear)]))
+    return r * lam, memory + 1, jnp.maximum(own @ gram @ own, 0)
 
 
 def stationarity_gap(gram: Float[Array, "S S"]) -> Float[Array, ""]:

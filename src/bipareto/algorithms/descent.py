@@ -14,7 +14,7 @@ from bipareto.oracles import Oracles
 from bipareto.sampling import Batches, Draws
 from bipareto.solver import Algorithm, Record, State
 from bipareto.status import Status
-from bipareto.weighting import SmoothChebyshev, WeightedChebyshev, Weighting, descent_margin, stationarity_gap
+from bipareto.weighting import SmoothChebyshev, WeightedChebyshev, Weighting, descent_margin, weighed
 
 
 class HypergradientDescent(Algorithm):
@@ -88,7 +88,7 @@ class HypergradientDescent(Algorithm):
         found = estimate(draws, self.hypergradient, self.lower, state.x, state.y, state.dual, weigh)
         gram = found.jacobian @ found.jacobian.T
         average, heights = averaged(found.values)
-        weights, memory = self.weighting(heights, gram, state.memory)
+        weights, memory, gap = weighed(self.weighting, heights, gram, state.memory)
         mix = jnp.ones(1, weights.dtype) if self.weighting.values_only else weights
         direction = mix.astype(state.x.dtype) @ found.jacobian
         updates, upper = self.upper.update(direction, state.upper, state.x)
@@ -96,19 +96,19 @@ class HypergradientDescent(Algorithm):
         verdict = found.verdict.unless(~jnp.isfinite(weights), Status.NON_FINITE_WEIGHTS)
         verdict = verdict.unless(~jnp.isfinite(x).all(), Status.NON_FINITE_STEP)
         after = State(state.step + 1, x, found.y, found.dual, average, memory, upper)
-        return after, self._record(oracles, found, gram, weights), verdict
+        return after, self._record(oracles, found, gram, weights, gap), verdict
 
     def _draws(self, oracles: Oracles, state: State, key: Any) -> Draws:
         return Draws(oracles, self.batches, jax.random.fold_in(key, state.step) if self.draws else None)
 
-    def _record(self, oracles: Oracles, found: Estimate, gram: Array, weights: Array) -> Record:
+    def _record(self, oracles: Oracles, found: Estimate, gram: Array, weights: Array, gap: Array) -> Record:
         if self.weighting.values_only:
             direction = gram[0, 0]
-            gap, margin = direction / jnp.sum(weights) ** 2, jnp.full_like(direction, jnp.nan)
+            margin = jnp.full_like(direction, jnp.nan)
         else:
             direction = weights @ gram @ weights
             r = jnp.asarray(self.weighting.preference_of(oracles.objectives), weights.dtype)
-            gap, margin = stationarity_gap(gram), descent_margin(gram, weights, r)
+            margin = descent_margin(gram, weights, r)
         residuals = found.lower_residual, found.dual_residual
         return Record(found.values, weights, gram, gap, margin, direction, *residuals, found.counts)
 

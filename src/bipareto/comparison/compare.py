@@ -8,13 +8,12 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from bipareto.comparison.judge import Judge, Judged
+from bipareto.comparison.judge import Judged, judge
 from bipareto.comparison.race import Budget, race
 from bipareto.comparison.result import Comparison, Run, score
 from bipareto.errors import message, one_of, positive_number, positive_vector, reference_point, whole_number
 from bipareto.front.front import checked_names
 from bipareto.front.plan import seed_keys
-from bipareto.lower import GradientDescent
 from bipareto.oracles import Oracles
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.solver import Algorithm, start
@@ -30,7 +29,6 @@ class Field(NamedTuple):
     x: Any
     y: Any
     budget: Budget
-    judge: Judge
     before: Judged
     measure: Callable[[PyTree, PyTree], dict] | None
     line: Callable[[str], None]
@@ -44,7 +42,6 @@ def compare(
     *,
     budget: float,
     step_sizes: Sequence[float] | Mapping[str, float],
-    judge: GradientDescent,
     unit: str = "calls",
     preferences: Any = None,
     reference: Any = None,
@@ -65,8 +62,8 @@ def compare(
     `step_sizes`: a grid, the same for all methods. On a seed of its own each takes the one with the largest hypervolume;
     its runs count afterwards. A mapping name -> step size (`Comparison.chosen` of an earlier one) skips the choice.
 
-    `judge`: the lower solver with which the true values and the exact stationarity gap are taken, `points` times per run and
-    outside the budget (see `Judge`). `reference`: the corner of the hypervolume, by default the true values at the start.
+    The true values and the exact stationarity gap of a run are taken `points` times, outside its budget (see `judge`).
+    `reference`: the corner of the hypervolume, by default the true values at the start.
     `measure(x, y)`: more numbers [S] of a run's end, by name, at the judge's y. `seeds`: as in `explore`. `facts`: what
     else to keep with the result (JSON).
     """
@@ -83,14 +80,12 @@ def compare(
     names = checked_names(names or [f"phi_{s + 1}" for s in range(count)], count)
     corner = None if reference is None else reference_point(reference, count)
     paid = Budget(float(spend), one_of("unit", unit, ("calls", "seconds")), points, any(a.draws for a in every))
-    judging = Judge(judge)
-    before = judging(oracles, state.x, state.y)
+    before = judge(oracles, state.x, state.y)
     if not before.finite:
-        remedy = "lower its step size, or look at the losses at x0"
-        raise ValueError(message("judge", "find finite values at the start", before.values, remedy))
+        raise ValueError(message("x0", "have finite values", before.values, "look at the losses there"))
     corner = before.values if corner is None else corner
     line = _line if (sys.stderr.isatty() if progress is None else progress) else lambda text: None
-    field = Field(oracles, state.x, state.y, paid, judging, before, measure, line)
+    field = Field(oracles, state.x, state.y, paid, before, measure, line)
     tuned = {name: _scores(field, name, table, corner, key, len(keys)) for name, table in built.items()}
     chosen = {name: max(found, key=lambda size, f=found: f[size], default=min(built[name])) for name, found in tuned.items()}
     runs = [
@@ -122,7 +117,7 @@ def _runs(field: Field, name: str, size: float, row: list[Algorithm], key: Any, 
     for number, algorithm in enumerate(row):
         state = algorithm.init(field.oracles, field.x, field.y, key)
         budget = field.budget if seed >= 0 else field.budget._replace(points=1)
-        track, x, y = race(algorithm, field.oracles, state, key, budget, field.judge, field.before)
+        track, x, y = race(algorithm, field.oracles, state, key, budget, field.before)
         layouts = field.oracles.x_layout, field.oracles.y_layout
         ended = [layout.unflatten(flat) for layout, flat in zip(layouts, (x, y), strict=True)]
         more = {} if field.measure is None or seed < 0 else field.measure(*ended)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from bipareto.comparison.judge import Judge, Judged
+from bipareto.comparison.judge import Judged, judge
 from bipareto.distributed import fetch
 from bipareto.errors import message
 from bipareto.oracles import OracleCounts, Oracles
@@ -40,7 +40,7 @@ class Track(NamedTuple):
 
 
 def race(
-    algorithm: Algorithm, oracles: Oracles, state: State, key: Any, budget: Budget, judge: Judge, before: Judged
+    algorithm: Algorithm, oracles: Oracles, state: State, key: Any, budget: Budget, before: Judged
 ) -> tuple[Track, Array, Array]:
     """The run's track, x where it ended and y of the last judgement; `before`: that on its start.
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import optax
 
 from bipareto import preferences
 from bipareto.algorithms import amigo, forum, gmoba, itd, mgda, moco, moml, soba, stocbio
@@ -21,7 +20,7 @@ from bipareto.errors import message
 from bipareto.experiments import hyper_cleaning, meta_learning
 from bipareto.experiments.studies import EXPERIMENTS
 from bipareto.hypergradient import AdjointDescent, StochasticNeumann, Unrolled
-from bipareto.lower import Decaying, GradientDescent
+from bipareto.lower import Decaying
 from bipareto.sampling import Batches
 from bipareto.solver import solve
 from bipareto.store import difference
@@ -60,13 +59,12 @@ def meta_methods(settings: meta_learning.Settings) -> dict[str, Callable]:
 
 @dataclasses.dataclass(frozen=True)
 class Contest:
-    """Who meets whom, with which step sizes (as multiples of the experiment's own), and who judges."""
+    """Who meets whom, with which step sizes (as multiples of the experiment's own)."""
 
     name: str
     experiment: str
     methods: Callable[[Any], dict[str, Callable]]
     grid: tuple[float, ...]
-    judge: GradientDescent
     points: int = 10
 
 
@@ -78,14 +76,12 @@ CONTESTS = {
             "deterministic",
             meta_methods,
             (0.3, 1.0, 3.0, 10.0),
-            GradientDescent(optax.sgd(0.1, momentum=0.98, nesterov=True), 1000),
         ),
         Contest(
             "stochastic-comparison",
             "stochastic",
             cleaning_methods,
             (0.3, 1.0, 3.0, 10.0),
-            GradientDescent(optax.sgd(1.0, momentum=0.8, nesterov=True), 150),
         ),
     )
 }
@@ -145,7 +141,6 @@ def _seed(
         data.y0,
         budget=budget,
         step_sizes=[settings.step_size * factor for factor in contest.grid] if found is None else found.chosen,
-        judge=contest.judge,
         preferences=rows,
         key=key,
         points=contest.points,
