@@ -9,37 +9,26 @@ import pathlib
 import time
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from bipareto import preferences
 from bipareto.algorithms import mgda, wc_mhgd
-from bipareto.datasets import digits
 from bipareto.experiments.demo_figure import draw
-from bipareto.experiments.hyper_cleaning import Split, accuracy, cleaning_problem, corrupted, split
-from bipareto.hypergradient import CG, hypergradient
+from bipareto.experiments.hyper_cleaning import Split, accuracy
+from bipareto.experiments.small import DIGITS, RATES, SIZES, digits_cleaning
+from bipareto.hypergradient import hypergradient
 from bipareto.lower import GradientDescent
 from bipareto.solver import solve
-
-RATES = (0.0, 0.15, 0.3, 0.45, 0.6)
-SIZES = (1000, 397, 400)
-SETTINGS = {"step_size": 3000.0, "lower_step_size": 2.0, "lower_steps": 50, "hypergradient": CG(steps=10)}
 
 
 def run(steps: int = 200, seed: int = 0) -> dict:
     """All runs of the demo, as plain numbers."""
-    images, labels = digits()
-    images = np.concatenate([images, np.ones((len(images), 1), images.dtype)], axis=1)
-    train, validation, test = split(images, labels, SIZES, seed)
-    noisy = corrupted(train.labels, RATES, 10, seed)
-    problem = cleaning_problem(train, noisy, validation, ridge=1e-3)
-    x0, y0 = jnp.zeros(len(train.labels)), jnp.zeros((len(RATES), images.shape[1], 10))
-
+    problem, x0, y0, train, noisy, _, test, _ = digits_cleaning(seed)
     runs = {f"{rate:.0%} wrong": r for rate, r in zip(RATES, preferences.focused(len(RATES), peak=0.8), strict=True)}
-    before, _ = hypergradient(problem, x0, y0, lower=GradientDescent(SETTINGS["lower_step_size"], steps=2000))
+    before, _ = hypergradient(problem, x0, y0, lower=GradientDescent(DIGITS["lower_step_size"], steps=2000))
     table = {"not cleaned": {"losses": before.tolist()}}
     for name, preference in {**runs, "no preference": None}.items():
-        algorithm = mgda(**SETTINGS) if preference is None else wc_mhgd(preference, **SETTINGS)
+        algorithm = mgda(**DIGITS) if preference is None else wc_mhgd(preference, **DIGITS)
         began = time.perf_counter()
         solution = solve(problem, algorithm, x0, y0, steps=steps)
         if solution.status.failed:

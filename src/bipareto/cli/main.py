@@ -1,0 +1,67 @@
+"""`bipareto`: one command, one exit code. 0: done; 1: the run failed; 2: wrong input, one line; 130: interrupted, saved."""
+
+import importlib
+import os
+import shlex
+import sys
+import warnings
+from collections.abc import Sequence
+
+EXTRA = "`cli` must be installed for the command line; found no tyro or rich; run: pip install 'bipareto[cli]'"
+_HOMES = {
+    "list": "looking", "doctor": "looking", "solve": "runs", "explore": "runs", "compare": "runs", "reproduce": "runs",
+    "certify": "folders", "report": "folders", "serve": "folders",
+}  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: print(f"warning: {_line(message)}", file=sys.stderr)
+        try:
+            return _run(arguments)
+        except KeyboardInterrupt:
+            print(_interrupted(arguments), file=sys.stderr)
+            return 130
+        except BrokenPipeError:  # the reader of our output has gone: nothing is left to say, not even at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        except Exception as error:
+            if os.environ.get("BIPARETO_TRACEBACK"):
+                raise
+            print(_line(f"bipareto failed unexpectedly: {type(error).__name__}: {error}"), file=sys.stderr)
+            print("set BIPARETO_TRACEBACK=1 to see where", file=sys.stderr)
+            return 1
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        from bipareto.cli.kinds import Refused
+        from bipareto.cli.parse import parse
+    except ModuleNotFoundError:
+        print(EXTRA, file=sys.stderr)
+        return 2
+    try:
+        parsed = parse(arguments)
+        if parsed is None:
+            return 0
+        name, settings = parsed
+        home = importlib.import_module(f"bipareto.cli.{_HOMES[name]}")
+        return getattr(home, f"run_{name}")(settings, shlex.join(["bipareto", *arguments]))
+    except (Refused, ValueError, TypeError, OSError, ImportError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        print(_line(error), file=sys.stderr)
+        return 2
+
+
+def _interrupted(arguments: list[str]) -> str:
+    saved = any(word == "--out" or word.startswith("--out=") for word in arguments)
+    if not saved:
+        return "interrupted; with --out DIR a run is saved and can be resumed"
+    again = arguments if "--resume" in arguments else [*arguments, "--resume"]
+    return f"interrupted and saved; go on with: {shlex.join(['bipareto', *again])}"
+
+
+def _line(text: object) -> str:
+    return " ".join(str(text).split())

@@ -1,0 +1,254 @@
+"""The commands that compute: solve, explore, compare, reproduce."""
+
+import contextlib
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from bipareto import preferences
+from bipareto.cli import machine, methods, show, store
+from bipareto.cli.kinds import Refused, refusal
+from bipareto.cli.parse import layered
+from bipareto.distributed import is_first
+from bipareto.front import Front, explore
+from bipareto.solver import Solution, solve
+from bipareto.wording import message
+
+
+def run_solve(settings: Any, command: str) -> int:
+    given = layered(settings)
+    machine.prepare("x64" in given, settings.distributed)
+    wanted = given.get("preference")
+    made = store.prepare("solve", given, wanted)
+    if wanted is not None and not made.algorithm.takes_preference:
+        raise refusal("--preference", "be left out for an algorithm that follows none", wanted, "use wc_mhgd")
+    names = _names(made)
+    found = made.options
+    with _folder(settings, command, found) as folder, show.progress(settings.quiet, names) as progress:
+        solution = solve(
+            made.setup.problem,
+            made.algorithm,
+            made.setup.x0,
+            made.setup.y0,
+            found["steps"],
+            key=made.key,
+            tolerance=found.get("tolerance"),
+            evaluate_every=given.get("evaluate_every"),
+            progress=progress,
+            directory=folder,
+            resume=settings.resume,
+            save_every=30.0 if settings.save_every is None else settings.save_every,
+        )
+        row = None
+        if made.algorithm.takes_preference:
+            row = np.full((1, made.objectives), 1 / made.objectives) if wanted is None else _normal(wanted)
+        front = Front(row, [[solution]], made.algorithm.reference, names)
+        _save(front, folder, settings, command, found)
+    text = [_heading(solution), *(f"  {n:<24} {v:.6g}" for n, v in zip(names, solution.values, strict=True))]
+    show.result(settings, "\n".join([*text, *_next(folder)]), _document(front, command, found, folder))
+    return _exit(solution.status.failed, solution.message)
+
+
+def run_explore(settings: Any, command: str) -> int:
+    given = layered(settings)
+    machine.prepare("x64" in given, settings.distributed)
+    made = store.prepare("explore", given)
+    found = made.options
+    rows = _rows(made, given)
+    names = _names(made)
+    with _folder(settings, command, found) as folder, show.progress(settings.quiet, names) as progress:
+        front = explore(
+            made.setup.problem,
+            made.algorithm,
+            rows,
+            made.setup.x0,
+            made.setup.y0,
+            found["steps"],
+            seeds=found.get("seeds", 1),
+            key=made.key,
+            tolerance=found.get("tolerance"),
+            continuation=found.get("continuation", False),
+            refine=found.get("refine", 0),
+            names=names,
+            batch=found.get("batch"),
+            devices=machine.devices(settings.devices),
+            progress=progress,
+            directory=folder,
+            resume=settings.resume,
+            save_every=30.0 if settings.save_every is None else settings.save_every,
+        )
+        _save(front, folder, settings, command, found)
+    show.result(settings, "\n".join([front.table(), *_next(folder)]), _document(front, command, found, folder))
+    return _exit(bool(front.failed.all()), front.solutions[0][0].message)
+
+
+def run_compare(settings: Any, command: str) -> int:
+    given = layered(settings)
+    for name, remedy in (("algorithm", "use --algorithms"), ("step_size", "use --step-sizes"), ("steps", "use --budget")):
+        if name in given:
+            raise refusal("--" + name.replace("_", "-"), "be left out of a comparison", given[name], remedy)
+    for name, example in (("algorithms", "wc_mhgd mgda moml"), ("budget", "10000")):
+        if name not in given:
+            raise refusal(f"--{name}", "be given", "nothing", f"pass --{name} {example}")
+    machine.prepare("x64" in given)
+    names = given["algorithms"]
+    taken = {name: {option for group in methods.accepted(name).values() for option in group} for name in names}
+    wrong = [option for option in given if option in methods.METHOD and not any(option in all_ for all_ in taken.values())]
+    methods.refuse("these algorithms", wrong, given, set().union(*taken.values()))
+    shared = {name: value for name, value in given.items() if name not in methods.METHOD}
+    made = store.prepare("compare", {**shared, "algorithm": names[0]})
+
+    def builder(name: str) -> Any:
+        own = {option: value for option, value in given.items() if option in taken[name]}
+        return lambda step_size, preference: methods.build(
+            name, {**own, "step_size": step_size}, made.setup.defaults, made.objectives, preference
+        )[0]
+
+    options: dict[str, Any] = {"step_sizes": given["step_sizes"]} if "step_sizes" in given else {}
+    with _folder(settings, command, made.options) as folder, show.progress(settings.quiet, _names(made)) as progress:
+        comparison = _compare()(
+            made.setup.problem,
+            {name: builder(name) for name in names},
+            made.setup.x0,
+            made.setup.y0,
+            budget=given["budget"],
+            unit=given.get("unit", "calls"),
+            preferences=None if "preferences" not in given else _table(given["preferences"], given, made),
+            seeds=given.get("seeds", 1),
+            key=made.key,
+            progress=progress,
+            **options,
+        )
+        if folder is not None and is_first():
+            folder.mkdir(exist_ok=True)
+            comparison.save(folder / "comparison.json")
+            store.write(folder, "compare", command, {**made.options, **given})
+    saved = [] if folder is None else [f"saved in {folder}"]
+    document = {"command": command, "table": comparison.table(), "folder": None if folder is None else str(folder)}
+    show.result(settings, "\n".join([comparison.table(), *saved]), document)
+    return 0
+
+
+def _compare() -> Any:
+    import bipareto
+
+    return bipareto.compare  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def run_reproduce(settings: Any, command: str) -> int:
+    from bipareto.experiments.reproduce import FIGURES, reproduce
+
+    if settings.name is None:
+        raise refusal("NAME", "be given", "nothing", "see bipareto list figures")
+    machine.prepare(False)
+    pictures = []
+    for name in FIGURES if settings.name == "all" else [settings.name]:
+        shown = False if settings.quiet else None
+        picture = reproduce(name, settings.preset or "tuned", settings.out or "results", settings.seeds, shown)
+        pictures.append(str(picture))
+        if not settings.json:
+            print(picture, flush=True)
+    if settings.json:
+        show.result(settings, "", {"command": command, "figures": pictures})
+    return 0
+
+
+def _names(made: store.Prepared) -> tuple[str, ...]:
+    return made.setup.names or tuple(f"phi_{s + 1}" for s in range(made.objectives))
+
+
+def _normal(preference: Any) -> np.ndarray:
+    row = np.array([preference], float)
+    return row / row.sum()
+
+
+def _rows(made: store.Prepared, given: dict[str, Any]) -> Any:
+    """The preferences to explore; none for an algorithm that follows none, which refuses those that were given."""
+    if not made.algorithm.takes_preference:
+        return _table(given["preferences"], given, made) if "preferences" in given else None
+    return _table(made.options.get("preferences", "focused"), made.options, made)
+
+
+def _table(wanted: Any, options: dict[str, Any], made: store.Prepared) -> np.ndarray:
+    if "peak" in options and wanted != "focused" and "peak" not in made.setup.defaults:
+        raise refusal("--peak", "come with --preferences focused", options["peak"], "leave it out")
+    if wanted == "focused":
+        return preferences.focused(made.objectives, options.get("peak", max(0.8, 1 / made.objectives)))
+    if isinstance(wanted, int):
+        return preferences.evenly(made.objectives, wanted)
+    lengths = {len(row) for row in wanted}
+    if lengths != {made.objectives}:
+        rule = f"have {made.objectives} numbers in every row, one per objective"
+        raise Refused(message("--preferences", rule, sorted(lengths), "add or remove numbers"))
+    return np.array(wanted, float)
+
+
+@contextlib.contextmanager
+def _folder(settings: Any, command: str, options: dict[str, Any]) -> Iterator[pathlib.Path | None]:
+    """The folder of --out, its parents made. Where nothing was written into them, an error leaves none behind."""
+    if settings.out is None:
+        if getattr(settings, "resume", False):
+            raise refusal("--out", "be given to resume", "nothing", "name the folder of the run")
+        yield None
+        return
+    folder = pathlib.Path(settings.out)
+    if (folder / "settings.json").exists() and not settings.resume:
+        remedy = "add --resume to go on with it, or name another folder"
+        raise refusal("--out", "be a new folder", f"a run in {folder}", remedy)
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        yield folder
+    except KeyboardInterrupt:
+        if folder.is_dir() and is_first():
+            store.write(folder, type(settings).__name__.lower(), command, options)
+        raise
+    except BaseException:
+        for path in created:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
+
+
+def _save(front: Front, folder: pathlib.Path | None, settings: Any, command: str, options: dict[str, Any]) -> None:
+    """A front that lies there already may have grown on the live page: it is left alone."""
+    if folder is not None and is_first() and not (folder / store.FRONT).exists():
+        front.save(folder / store.FRONT, x=True)
+        store.write(folder, type(settings).__name__.lower(), command, options)
+
+
+def _heading(solution: Solution) -> str:
+    gap = f", gap {solution.history.gap[-1]:.2e}" if len(solution.history.gap) else ""
+    spent = f"{solution.seconds:.1f} s (and {solution.compile_seconds:.1f} s of compiling)"
+    return f"{solution.status.name} after {len(solution.history.gap)} steps, {spent}{gap}"
+
+
+def _next(folder: pathlib.Path | None) -> list[str]:
+    return [] if folder is None else ["", f"saved in {folder}; next: bipareto report|serve|certify {folder}"]
+
+
+def _document(front: Front, command: str, options: dict[str, Any], folder: pathlib.Path | None) -> dict[str, Any]:
+    return {
+        "command": command,
+        "settings": options,
+        "folder": None if folder is None else str(folder),
+        "objectives": front.objective_names,
+        "preferences": front.preferences,
+        "values": front.values,
+        "status": [[status.name for status in row] for row in front.status],
+        "nondominated": front.nondominated(),
+        "gap": [[run.history.gap[-1] if len(run.history.gap) else np.nan for run in row] for row in front.solutions],
+        "steps": [[len(run.history.gap) for run in row] for row in front.solutions],
+        "seconds": [[run.seconds for run in row] for row in front.solutions],
+        "oracles": [[run.oracles._asdict() for run in row] for row in front.solutions],
+        "versions": machine.versions(),
+    }
+
+
+def _exit(failed: bool, text: str) -> int:
+    if failed and is_first():
+        print(f"the run failed: {text}", file=sys.stderr)
+    return int(failed)
