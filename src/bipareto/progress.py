@@ -45,7 +45,7 @@ Show = bool | Callable[[Update], Any] | None
 
 
 class Progress:
-    """Writes losses, weights, gap, speed and time left, or hands them to the function `show`, at most twice a second."""
+    """Writes losses, weights, gap, speed and time left at most twice a second, or hands them to the function `show`."""
 
     def __init__(self, total: int, show: Show, unit: str = "step"):
         self.terminal = sys.stderr.isatty()
@@ -65,7 +65,9 @@ class Progress:
         now = time.perf_counter()
         if self.first is None:  # compiling, and what an earlier session did, say nothing about the speed
             self.first = (done, now)
-        if not self.show or (now - self.last < 0.5 and done < self.total):
+        # A log gets fewer lines the longer it is: each at least 2 % of the time after the one before.
+        pause = 0.5 if self.terminal or callable(self.show) else max(0.5, 0.02 * (now - self.first[1]))
+        if not self.show or (now - self.last < pause and done < self.total):
             return
         self.last, speed, left = now, None, None
         if done > self.first[0]:

@@ -37,9 +37,9 @@ def run_certify(settings: Any, command: str) -> int:
 
 def run_report(settings: Any, command: str) -> int:
     folders = [_given(name, "FOLDERS") for name in settings.folders or (None,)]
-    report = _report()
     found = [store.facts(folder) for folder in folders]
     fronts = [Front.load(folder / store.FRONT) for folder in folders]
+    report = _report()
     runs = [
         report.Run(name=folder.name or str(folder), front=front, facts=facts)
         for folder, front, facts in zip(folders, fronts, found, strict=True)
@@ -54,6 +54,7 @@ def run_report(settings: Any, command: str) -> int:
 
 def run_serve(settings: Any, command: str) -> int:
     folder = _given(settings.folder, "FOLDER")
+    store.facts(folder)
     report = _report()
     front, _, facts = store.rebuilt(folder)
     given = {name: getattr(settings, name) for name in ("host", "port", "time_limit", "steps")}
@@ -70,7 +71,7 @@ def run_serve(settings: Any, command: str) -> int:
 
 def _given(name: str | None, parameter: str) -> pathlib.Path:
     if name is None:
-        raise refusal(parameter, "be given", "nothing", "name a folder that --out named")
+        raise refusal(parameter, "be given", None, "name a folder that --out named")
     return pathlib.Path(name)
 
 

@@ -61,7 +61,7 @@ def numbers(example: str, low: float = 0.0, *, zero: bool = False) -> Kind:
     def check(name, value):
         entries = list(value) if isinstance(value, (list, tuple)) else [value]
         if not entries or not all(is_number(e) and (e > low or (zero and e == low)) for e in entries):
-            found = entries if len(entries) > 1 else entries[0] if entries else "nothing"
+            found = entries[0] if len(entries) == 1 else entries
             raise refusal(name, "be finite numbers" + bound, found, f"pass numbers such as {example}")
         return tuple(float(entry) for entry in entries)
 
@@ -106,6 +106,16 @@ def text(metavar: str, rule: str, remedy: str) -> Kind:
     return Kind(metavar, check)
 
 
+def problem(*known: str) -> Kind:
+    """One of the known names, or where to find a user's own, as file.py:name or module:name."""
+    own = text("NAME|FILE.py:NAME|MODULE:NAME", "name a problem", "pass one of " + ", ".join(known) + ", or file.py:name")
+
+    def check(name, value):
+        return own.check(name, value) if not isinstance(value, str) or ":" in value else _one_of(name, value, known)
+
+    return Kind(own.metavar, check)
+
+
 def texts(metavar: str, rule: str, remedy: str) -> Kind:
     one = text(metavar, rule, remedy)
 
@@ -147,7 +157,7 @@ def flag() -> Kind:
 
 
 def refusal(name: str, rule: str, found: Any, remedy: str) -> Refused:
-    shown = found if isinstance(found, str) and found == "nothing" else repr(found)
+    shown = repr(found)
     return Refused(message(name, rule, shown if len(shown) <= 200 else shown[:200] + " ...", remedy))
 
 

@@ -23,10 +23,7 @@ def prepare(x64: bool, join: bool = False) -> None:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
     if join:
-        try:
-            distributed.start()
-        except RuntimeError as error:
-            raise ValueError(str(error)) from error
+        distributed.start()
 
 
 def cache_folder() -> pathlib.Path | None:

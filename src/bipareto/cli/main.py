@@ -48,19 +48,22 @@ def _run(arguments: list[str]) -> int:
         name, settings = parsed
         home = importlib.import_module(f"bipareto.cli.{_HOMES[name]}")
         return getattr(home, f"run_{name}")(settings, shlex.join(["bipareto", *arguments]))
-    except (Refused, ValueError, TypeError, OSError, ImportError) as error:
-        if isinstance(error, BrokenPipeError):
+    except Exception as error:
+        # The library words what is wrong with an input alike; anything else is a fault of ours.
+        told = isinstance(error, Refused) or str(error).startswith("`")
+        if isinstance(error, BrokenPipeError) or not (told or isinstance(error, OSError)):
             raise
         print(_line(error), file=sys.stderr)
         return 2
 
 
 def _interrupted(arguments: list[str]) -> str:
-    saved = any(word == "--out" or word.startswith("--out=") for word in arguments)
-    if not saved:
+    if arguments[0] not in ("solve", "explore"):
+        return "interrupted; call again to go on"
+    if not any(word == "--out" or word.startswith("--out=") for word in arguments):
         return "interrupted; with --out DIR a run is saved and can be resumed"
     again = arguments if "--resume" in arguments else [*arguments, "--resume"]
-    return f"interrupted and saved; go on with: {shlex.join(['bipareto', *again])}"
+    return f"interrupted; go on with: {shlex.join(['bipareto', *again])}"
 
 
 def _line(text: object) -> str:

@@ -1,7 +1,9 @@
 """Options of a command: fields of frozen dataclasses that tyro reads through their kinds."""
 
 import dataclasses
+import functools
 import typing
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import tyro
@@ -37,7 +39,8 @@ def flag_name(name: str, option: Option) -> str:
     return name.upper() if option.positional else "--" + name.replace("_", "-")
 
 
-def options(cls: type) -> dict[str, Option]:
+@functools.cache
+def options(cls: type) -> Mapping[str, Option]:
     """The option of every field."""
     hints = typing.get_type_hints(cls, include_extras=True)
     return {field.name: hints[field.name].__metadata__[0] for field in dataclasses.fields(cls)}

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import difflib
 import io
+import itertools
 import re
 import tomllib
 from typing import Any
@@ -52,6 +53,7 @@ def parse(arguments: list[str]) -> tuple[str, Any] | None:
 
 
 def _through_tyro(name: str, words: list[str]) -> Any:
+    _refuse_missing(name, words)
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
@@ -65,12 +67,20 @@ def _through_tyro(name: str, words: list[str]) -> Any:
     return settings
 
 
+def _refuse_missing(name: str, words: list[str]) -> None:
+    """Flags whose value is missing, since another flag or nothing follows."""
+    flags = {flag_name(field, option): option.kind.metavar for field, option in options(COMMANDS[name]).items()}
+    for word, after in itertools.pairwise([*words, None]):
+        if word is not None and flags.get(word) and (after is None or after in flags):
+            raise Refused(message(word, "be followed by a value", "nothing", f"pass {word} {flags[word]}"))
+
+
 def _one_line(box: str, name: str) -> str:
-    """What tyro says in a box, without its borders and what follows its first rule."""
-    lines = [line.strip("│╭╮╰╯ ") for line in box.splitlines()]
-    inside = [line for line in lines[1:] if line]
-    end = next((i for i, line in enumerate(inside) if set(line) == {"─"}), len(inside))
-    return f"{' '.join(inside[:end])} See bipareto {name} --help"
+    """What tyro says in a box, without its borders, title and advice."""
+    lines = [line.strip("│╭╮╰╯─|+- ") for line in box.splitlines()]
+    _, *inside = [line for line in lines if line] or [""]
+    ends = [i for i, line in enumerate(inside) if line.startswith(("For full helptext", "Argument helptext"))]
+    return f"{' '.join(inside[: min(ends, default=None)])} See bipareto {name} --help"
 
 
 def _unknown(name: str, tokens: list[str]) -> Refused:

@@ -15,7 +15,7 @@ from bipareto.cli.settings import COMMANDS, PROBLEMS
 from bipareto.datasets import fc100, mnist
 from bipareto.experiments import hyper_cleaning, meta_learning, small
 from bipareto.setups import Setup
-from bipareto.wording import message, one_of
+from bipareto.wording import message
 
 DESCRIPTIONS = {
     "digits": "clean a thousand embedded digits whose labels are wrong at five rates (the demo)",
@@ -42,15 +42,11 @@ def located(name: str) -> str:
 
 
 def _built_in(name: str, preset: str | None, seed: int) -> Setup:
-    makers: dict[str, Callable[[], Setup]] = {"digits": lambda: _digits(seed), "quadratic": _quadratic}
-    if name in makers:
+    if name in ("digits", "quadratic"):
         _no_preset(name, preset)
-        return makers[name]()
-    try:
-        one_of("--problem", name, PROBLEMS)
-    except ValueError as error:
-        raise Refused(f"{error}, or file.py:name of a bp.Setup") from None
-    return _hyper_cleaning(preset or "tuned", seed) if name == "hyper-cleaning" else _meta_learning(preset or "tuned", seed)
+        return _digits(seed) if name == "digits" else _quadratic()
+    make = {"hyper-cleaning": _hyper_cleaning, "meta-learning": _meta_learning}[name]
+    return make(preset or "tuned", seed)
 
 
 def _digits(seed: int) -> Setup:

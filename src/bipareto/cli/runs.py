@@ -92,7 +92,7 @@ def run_compare(settings: Any, command: str) -> int:
             raise refusal("--" + name.replace("_", "-"), "be left out of a comparison", given[name], remedy)
     for name, example in (("algorithms", "wc_mhgd mgda moml"), ("budget", "10000")):
         if name not in given:
-            raise refusal(f"--{name}", "be given", "nothing", f"pass --{name} {example}")
+            raise refusal(f"--{name}", "be given", None, f"pass --{name} {example}")
     machine.prepare("x64" in given)
     names = given["algorithms"]
     taken = {name: {option for group in methods.accepted(name).values() for option in group} for name in names}
@@ -142,7 +142,7 @@ def run_reproduce(settings: Any, command: str) -> int:
     from bipareto.experiments.reproduce import FIGURES, reproduce
 
     if settings.name is None:
-        raise refusal("NAME", "be given", "nothing", "see bipareto list figures")
+        raise refusal("NAME", "be given", None, "see bipareto list figures")
     machine.prepare(False)
     pictures = []
     for name in FIGURES if settings.name == "all" else [settings.name]:
@@ -191,7 +191,7 @@ def _folder(settings: Any, command: str, options: dict[str, Any]) -> Iterator[pa
     """The folder of --out, its parents made. Where nothing was written into them, an error leaves none behind."""
     if settings.out is None:
         if getattr(settings, "resume", False):
-            raise refusal("--out", "be given to resume", "nothing", "name the folder of the run")
+            raise refusal("--out", "be given to resume", None, "name the folder of the run")
         yield None
         return
     folder = pathlib.Path(settings.out)

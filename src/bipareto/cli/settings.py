@@ -43,7 +43,7 @@ class Target:
     problem: Annotated[
         str | None,
         Option(
-            kinds.text("NAME|FILE.py:NAME|MODULE:NAME", "name a problem", "pass a built-in name or file.py:name"),
+            kinds.problem(*PROBLEMS),
             f"{', '.join(PROBLEMS)}, or a bp.Setup of yours (or a function that returns one) as file.py:name or module:name",
         ),
     ] = None
@@ -81,7 +81,9 @@ class Many:
         Any,
         Option(_ROWS, "how many, spread evenly; or focused: one per objective; or rows such as 0.2,0.8 0.5,0.5"),
     ] = None
-    peak: Annotated[float | None, Option(kinds.number(0.8, below=1), "share of the preferred objective, for focused")] = None
+    peak: Annotated[float | None, Option(kinds.number(0.8, below=1.0), "share of the preferred objective, for focused")] = (
+        None
+    )
     seeds: Annotated[int | None, Option(kinds.whole(1, 3), "runs per preference, with batches of their own")] = None
     continuation: Annotated[bool, switch("start each run where the nearest preference ended", stored=True)] = False
     refine: Annotated[int | None, Option(kinds.whole(0, 5), "preferences to add in the largest gaps")] = None
@@ -96,13 +98,13 @@ class Race:
     """Algorithms side by side."""
 
     algorithms: Annotated[tuple[str, ...] | None, Option(kinds.words(*ALGORITHMS), "which to compare")] = None
-    budget: Annotated[float | None, Option(kinds.number(10_000), "for each run, in the unit")] = None
+    budget: Annotated[float | None, Option(kinds.number(10_000.0), "for each run, in the unit")] = None
     unit: Annotated[str | None, Option(kinds.word("calls", "seconds"), "calls of oracles, or seconds")] = None
     step_sizes: Annotated[
         tuple[float, ...] | None, Option(kinds.numbers("0.03 0.1 0.3"), "tried for every algorithm, the best is kept")
     ] = None
     preferences: Annotated[Any, Option(_ROWS, "as in explore; none by default")] = None
-    peak: Annotated[float | None, Option(kinds.number(0.8, below=1), "as in explore")] = None
+    peak: Annotated[float | None, Option(kinds.number(0.8, below=1.0), "as in explore")] = None
     seeds: Annotated[int | None, Option(kinds.whole(1, 3), "repetitions")] = None
 
 
@@ -116,14 +118,14 @@ class Method:
     lower_steps: Annotated[int | None, Option(kinds.whole(1, 32), "lower steps per upper step")] = None
     u: Annotated[
         float | str | None,
-        Option(kinds.word_or_number(10, "prox", "certified"), "stationarity against preference (wc_mhgd)"),
+        Option(kinds.word_or_number(10.0, "prox", "certified"), "stationarity against preference (wc_mhgd)"),
     ] = None
     reference: Annotated[
         tuple[float, ...] | None,
         Option(kinds.numbers("0 0", -math.inf), "point the preference measures from: one number, or one per objective"),
     ] = None
     average: Annotated[
-        float | None, Option(kinds.number(0.9, zero=True, below=1), "share of the past in the values the weights see")
+        float | None, Option(kinds.number(0.9, zero=True, below=1.0), "share of the past in the values the weights see")
     ] = None
     hypergradient: Annotated[str | None, Option(kinds.word(*HYPERGRADIENTS), ", ".join(HYPERGRADIENTS))] = None
     hypergradient_steps: Annotated[int | None, Option(kinds.whole(1, 10), "its steps, or terms of its series")] = None
@@ -138,7 +140,7 @@ class Method:
     ] = None
     adjoint_step_size: Annotated[float | None, Option(_STEP, "of the adjoint (soba, gmoba)")] = None
     tau: Annotated[float | None, Option(kinds.number(0.5), "share of the new sample (stable)")] = None
-    bound: Annotated[float | None, Option(kinds.number(10), "of the norm of J (stable)")] = None
+    bound: Annotated[float | None, Option(kinds.number(10.0), "of the norm of J (stable)")] = None
     convexity: Annotated[float | None, Option(kinds.number(1e-3), "least curvature of the lower level (stable)")] = None
     rho: Annotated[float | None, Option(kinds.number(0.5, zero=True), "forum: fall of the lower gap; moco: ridge")] = None
     averaging: Annotated[float | None, Option(_STEP, "share of new multipliers (forum)")] = None
@@ -159,7 +161,7 @@ class Keep:
 
     resume: Annotated[bool, switch("go on with the run in --out, or read it where it has ended")] = False
     save_every: Annotated[
-        float | None, Option(kinds.number(30, zero=True), "seconds between checkpoints; 30 by default", stored=False)
+        float | None, Option(kinds.number(30.0, zero=True), "seconds between checkpoints; 30 by default", stored=False)
     ] = None
     distributed: Annotated[bool, switch("join the processes of a cluster's job (Slurm, Open MPI, Kubernetes)")] = False
 
@@ -227,7 +229,7 @@ class Serve(Output):
     host: Annotated[str | None, Option(kinds.text("HOST", "be an address", "pass 127.0.0.1"), "127.0.0.1 by default")] = None
     port: Annotated[int | None, Option(kinds.whole(0, 8000), "a free one by default")] = None
     allow_remote: Annotated[bool, switch("let other machines connect")] = False
-    time_limit: Annotated[float | None, Option(kinds.number(600), "seconds for one solve; 600 by default")] = None
+    time_limit: Annotated[float | None, Option(kinds.number(600.0), "seconds for one solve; 600 by default")] = None
     steps: Annotated[int | None, Option(kinds.whole(1, 100), "upper steps of one solve; those of the run by default")] = None
     open_browser: Annotated[bool, switch("open the page")] = False
 

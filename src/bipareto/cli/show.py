@@ -26,7 +26,7 @@ def progress(quiet: bool, names: tuple[str, ...]) -> Iterator[Show]:
     elif not sys.stderr.isatty():
         yield True
     else:
-        with Live(console=Console(stderr=True), auto_refresh=False) as live:
+        with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
             live.update(Text("compiling ...", style="dim"), refresh=True)
             yield lambda update: live.update(rendered(update, names), refresh=True)
 
@@ -54,23 +54,24 @@ def _one(update: Update, names: tuple[str, ...]) -> Table:
 
 
 def _many(update: Update, names: tuple[str, ...], most: int) -> Table:
-    table = Table(box=None)
-    table.add_column("preference")
-    for name in names:
-        table.add_column(Text(name), justify="right")
-    for head in ("weights", "gap", "step"):
-        table.add_column(head, justify="right", no_wrap=True)
+    table = Table(
+        box=None, pad_edge=False, padding=(0, 1, 0, 0), title="loss and weight of every objective", title_justify="left"
+    )
+    table.add_column("preference", no_wrap=True)
+    for name in (*names, "gap", "step"):
+        table.add_column(Text(name), justify="right", no_wrap=True)
     for row in update.rows[:most]:
-        r = "none" if row.preference is None else _joined(row.preference)
-        cells = [f"{value:.4g}" for value in row.values]
-        table.add_row(r, *cells, _joined(row.weights), f"{row.gap:.1e}", str(row.step))
+        r = "none" if row.preference is None else " ".join(map(_short, row.preference))
+        pairs = zip(row.values, row.weights, strict=True)
+        cells = [Text.assemble(f"{value:.3g} ", (_short(weight), "dim")) for value, weight in pairs]
+        table.add_row(r, *cells, f"{row.gap:.1e}", str(row.step))
     if len(update.rows) > most:
         table.add_row(Text(f"and {len(update.rows) - most} more", style="dim"))
     return table
 
 
-def _joined(numbers: Any) -> str:
-    return " ".join(f"{number:.2f}" for number in numbers)
+def _short(number: float) -> str:
+    return f"{number:.2f}".removeprefix("0")
 
 
 def result(settings: Any, text: str, document: dict[str, Any]) -> None:

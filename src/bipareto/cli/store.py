@@ -60,10 +60,13 @@ def write(folder: pathlib.Path, kind: str, command: str, settings: dict[str, Any
 
 def facts(folder: pathlib.Path) -> dict[str, Any]:
     """What `write` wrote, with the certificates where there are any."""
-    if not (folder / COMMAND).is_file() or not (folder / FRONT).is_file():
-        remedy = "name a folder that bipareto explore or solve wrote with --out, or finish it with --resume"
+    if not (folder / COMMAND).is_file():
+        remedy = "name a folder that bipareto solve or explore wrote with --out"
         raise Refused(message(str(folder), "hold a finished run", "none", remedy))
     found = _json(folder / COMMAND)
+    if not (folder / FRONT).is_file():
+        remedy = f"go on with: {str(found.get('command')).removesuffix(' --resume')} --resume"
+        raise Refused(message(str(folder), "hold a finished run", "one that was interrupted", remedy))
     if (folder / CERTIFICATES).is_file():
         found["certificates"] = _json(folder / CERTIFICATES, list)
     return found
