@@ -222,7 +222,7 @@ def test_certificates_are_of_the_run(explored, capsys, monkeypatch):
     run = front.solutions[1][0]
     expected = bp.theory.certify(made.setup.problem, made.algorithm.prefer(front.preferences[1]), run)
     assert (found[1]["gap"], found[1]["values"], len(found)) == (expected.gap, expected.values.tolist(), 3)
-    assert store.facts(explored)["certificates"] == found
+    assert store.read(explored)[1]["certificates"] == found
 
 
 def test_report_and_serve_get_the_front_and_its_facts(explored, capsys, monkeypatch, tmp_path):
@@ -251,9 +251,13 @@ def test_report_and_serve_get_the_front_and_its_facts(explored, capsys, monkeypa
     assert [run.name for run in calls[0]] == ["cities", "cities"]
     assert calls[0][0].facts["settings"]["steps"] == 5
     before = (explored / "front.npz").read_bytes()
+    (explored / "certificates.json").write_text("[{}, {}, {}]")
     said(capsys, "serve", explored, "--port", "8123", "--steps", "7")
     assert calls[1][1] == {"port": 8123, "steps": 7, "allow_remote": False, "open_browser": False}
-    assert len(bp.Front.load(explored / "front.npz").solutions) == 4
+    grown, facts = store.read(explored)
+    assert len(grown.solutions) == 4
+    assert facts["certificates"] == [{}, {}, {}, None]
+    (explored / "certificates.json").unlink()
     words = ["explore", "--problem", EXAMPLE, "--steps", "5", "--preferences", "focused", "--out", explored, "--resume"]
     said(capsys, *words, "--quiet")  # a front that grew on the page is not overwritten
     assert len(bp.Front.load(explored / "front.npz").solutions) == 4
@@ -271,7 +275,7 @@ def test_folders_whose_settings_are_harmed_are_refused(harm, explored, capsys, t
 
 def test_a_setup_may_bring_its_own_algorithm(capsys, tmp_path):
     (tmp_path / "own.py").write_text(
-        "import jax.numpy as jnp, bipareto as bp\n"
+        "import bipareto as bp\nprint('loading')\n"
         "from bipareto.experiments.small import quadratic\n"
         "setup = bp.Setup(*quadratic(), algorithm=bp.mgda(0.3, 0.2, 10), defaults={'steps': 2})\n"
         "wrong = bp.Setup(*quadratic(), defaults={'stepsize': 2})\n"
@@ -286,7 +290,7 @@ def test_a_setup_may_bring_its_own_algorithm(capsys, tmp_path):
     assert "did you mean 'step_size'?" in said(capsys, "solve", "--problem", f"{own}:wrong", code=2).err
     assert "`defaults['steps']` must be an integer" in said(capsys, "solve", "--problem", f"{own}:negative", code=2).err
     assert (
-        "ZeroDivisionError: division by zero (own.py:6)" in said(capsys, "solve", "--problem", f"{own}:broken", code=2).err
+        "ZeroDivisionError: division by zero (own.py:7)" in said(capsys, "solve", "--problem", f"{own}:broken", code=2).err
     )
 
 

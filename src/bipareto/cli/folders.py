@@ -5,15 +5,15 @@ import json
 import pathlib
 from typing import Any
 
-from bipareto.cli import show, store
+from bipareto.cli import store
 from bipareto.cli.kinds import Refused, refusal
-from bipareto.front import Front
+from bipareto.cli.show import Outcome, plain
 from bipareto.store import export
 from bipareto.theory import certify
 from bipareto.wording import message
 
 
-def run_certify(settings: Any, command: str) -> int:
+def run_certify(settings: Any, command: str) -> Outcome:
     folder = _given(settings.folder, "FOLDER")
     front, made, _ = store.rebuilt(folder)
     rows: list[Any] = [None] * len(front.solutions) if front.preferences is None else list(front.preferences)
@@ -23,36 +23,31 @@ def run_certify(settings: Any, command: str) -> int:
         label = "no preference" if row is None else "preference " + " ".join(f"{entry:.4f}" for entry in row)
         for seed, run in enumerate(runs):
             if run.status.failed:
-                found.append({"status": run.status.name})
+                found.append(None)
                 texts.append(f"{label}, seed {seed}: {run.message}")
             else:
                 certificate = certify(made.setup.problem, method, run)  # pyright: ignore[reportArgumentType]
                 found.append(certificate.to_dict())
                 texts.append(f"{label}, seed {seed}\n{certificate}")
-    document = show.plain(found)
+    document = plain(found)
     export(folder / store.CERTIFICATES, (json.dumps(document, indent=1) + "\n").encode())
-    show.result(settings, "\n\n".join(texts), {"command": command, "folder": str(folder), "certificates": document})
-    return 0
+    return Outcome("\n\n".join(texts), {"command": command, "folder": str(folder), "certificates": document})
 
 
-def run_report(settings: Any, command: str) -> int:
+def run_report(settings: Any, command: str) -> Outcome:
     folders = [_given(name, "FOLDERS") for name in settings.folders or (None,)]
-    found = [store.facts(folder) for folder in folders]
-    fronts = [Front.load(folder / store.FRONT) for folder in folders]
+    found = [store.read(folder) for folder in folders]
     report = _report()
-    runs = [
-        report.Run(name=folder.name or str(folder), front=front, facts=facts)
-        for folder, front, facts in zip(folders, fronts, found, strict=True)
-    ]
+    pairs = zip(folders, found, strict=True)
+    runs = [report.Run(name=folder.resolve().name, front=front, facts=facts) for folder, (front, facts) in pairs]
     target = pathlib.Path(settings.to) if settings.to else folders[0] / "report.html"
     if not target.parent.is_dir() or target.is_dir():
         raise refusal("--to", "be a file in an existing folder", str(target), "create the folder, or name a file")
     path = report.write_report(runs, target)
-    show.result(settings, f"report: {path}", {"command": command, "report": str(path)})
-    return 0
+    return Outcome(f"report: {path}", {"command": command, "report": str(path)})
 
 
-def run_serve(settings: Any, command: str) -> int:
+def run_serve(settings: Any, command: str) -> Outcome:
     folder = _given(settings.folder, "FOLDER")
     store.facts(folder)
     report = _report()
@@ -66,7 +61,7 @@ def run_serve(settings: Any, command: str) -> int:
         open_browser=settings.open_browser,
         **{name: value for name, value in given.items() if value is not None},
     )
-    return 0
+    return Outcome("", {})
 
 
 def _given(name: str | None, parameter: str) -> pathlib.Path:

@@ -12,8 +12,9 @@ import jax
 import numpy as np
 
 from bipareto import algorithms
-from bipareto.cli import machine, methods, problems, show
+from bipareto.cli import machine, methods, problems
 from bipareto.cli.settings import ALGORITHMS, PROBLEMS
+from bipareto.cli.show import Outcome
 from bipareto.datasets import fc100, mnist
 from bipareto.datasets.files import given_folder
 from bipareto.experiments.reproduce import FIGURES
@@ -26,7 +27,7 @@ _EXTRAS = {
 }  # fmt: skip
 
 
-def run_list(settings: Any, command: str) -> int:
+def run_list(settings: Any, command: str) -> Outcome:
     tables = {
         "problems": {name: problems.DESCRIPTIONS[name] for name in PROBLEMS},
         "algorithms": {name: f"{text}; takes {', '.join(methods.accepted(name))}" for name, text in ALGORITHMS.items()},
@@ -37,11 +38,10 @@ def run_list(settings: Any, command: str) -> int:
     for title, table in chosen.items():
         width = max(map(len, table)) + 2
         lines += ["", title, *(f"  {name:<{width}} {text}" for name, text in table.items())]
-    show.result(settings, "\n".join(lines[1:]), chosen)
-    return 0
+    return Outcome("\n".join(lines[1:]), chosen)
 
 
-def run_doctor(settings: Any, command: str) -> int:
+def run_doctor(settings: Any, command: str) -> Outcome:
     machine.prepare(False)
     exact = _self_check()
     report: dict[str, Any] = {"versions": machine.versions(), "devices": [str(device) for device in jax.devices()]}
@@ -53,8 +53,8 @@ def run_doctor(settings: Any, command: str) -> int:
     for title, table in report.items():
         rows = table.items() if isinstance(table, dict) else enumerate(table) if isinstance(table, list) else [("", table)]
         lines += [title, *(f"  {name:<10} {text}".rstrip() for name, text in rows)]
-    show.result(settings, "\n".join(lines), report | {"healthy": exact["healthy"]})
-    return 0 if exact["healthy"] else 1
+    failure = "" if exact["healthy"] else f"the self-check failed: {exact['text']}"
+    return Outcome("\n".join(lines), report | {"healthy": exact["healthy"]}, failure)
 
 
 def _self_check() -> dict[str, Any]:

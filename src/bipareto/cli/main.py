@@ -1,5 +1,6 @@
 """`bipareto`: one command, one exit code. 0: done; 1: the run failed; 2: wrong input, one line; 130: interrupted, saved."""
 
+import contextlib
 import importlib
 import os
 import shlex
@@ -46,8 +47,11 @@ def _run(arguments: list[str]) -> int:
         if parsed is None:
             return 0
         name, settings = parsed
-        home = importlib.import_module(f"bipareto.cli.{_HOMES[name]}")
-        return getattr(home, f"run_{name}")(settings, shlex.join(["bipareto", *arguments]))
+        wanted = getattr(settings, "json", False)
+        with contextlib.redirect_stdout(sys.stderr if wanted else sys.stdout):  # a user's file may print
+            home = importlib.import_module(f"bipareto.cli.{_HOMES[name]}")
+            outcome = getattr(home, f"run_{name}")(settings, shlex.join(["bipareto", *arguments]))
+        return importlib.import_module("bipareto.cli.show").finish(wanted, outcome)
     except Exception as error:
         # The library words what is wrong with an input alike; anything else is a fault of ours.
         told = isinstance(error, Refused) or str(error).startswith("`")

@@ -71,7 +71,7 @@ def _refuse_missing(name: str, words: list[str]) -> None:
     """Flags whose value is missing, since another flag or nothing follows."""
     flags = {flag_name(field, option): option.kind.metavar for field, option in options(COMMANDS[name]).items()}
     for word, after in itertools.pairwise([*words, None]):
-        if word is not None and flags.get(word) and (after is None or after in flags):
+        if word is not None and flags.get(word) and (after is None or after.startswith("--")):
             raise Refused(message(word, "be followed by a value", "nothing", f"pass {word} {flags[word]}"))
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import pathlib
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,13 +11,15 @@ from bipareto import preferences
 from bipareto.cli import machine, methods, show, store
 from bipareto.cli.kinds import Refused, refusal
 from bipareto.cli.parse import layered
+from bipareto.cli.show import Outcome
 from bipareto.distributed import is_first
 from bipareto.front import Front, explore
+from bipareto.lower import GradientDescent
 from bipareto.solver import Solution, solve
 from bipareto.wording import message
 
 
-def run_solve(settings: Any, command: str) -> int:
+def run_solve(settings: Any, command: str) -> Outcome:
     given = layered(settings)
     machine.prepare("x64" in given, settings.distributed)
     wanted = given.get("preference")
@@ -48,11 +49,11 @@ def run_solve(settings: Any, command: str) -> int:
         front = Front(row, [[solution]], made.algorithm.reference, names)
         _save(front, folder, settings, command, found)
     text = [_heading(solution), *(f"  {n:<24} {v:.6g}" for n, v in zip(names, solution.values, strict=True))]
-    show.result(settings, "\n".join([*text, *_next(folder)]), _document(front, command, found, folder))
-    return _exit(solution.status.failed, solution.message)
+    failure = f"the run failed: {solution.message}" if solution.status.failed else ""
+    return Outcome("\n".join([*text, *_next(folder)]), _document(front, command, found, folder), failure)
 
 
-def run_explore(settings: Any, command: str) -> int:
+def run_explore(settings: Any, command: str) -> Outcome:
     given = layered(settings)
     machine.prepare("x64" in given, settings.distributed)
     made = store.prepare("explore", given)
@@ -81,64 +82,76 @@ def run_explore(settings: Any, command: str) -> int:
             save_every=30.0 if settings.save_every is None else settings.save_every,
         )
         _save(front, folder, settings, command, found)
-    show.result(settings, "\n".join([front.table(), *_next(folder)]), _document(front, command, found, folder))
-    return _exit(bool(front.failed.all()), front.solutions[0][0].message)
+    failure = f"all runs failed, the first: {front.solutions[0][0].message}" if front.failed.all() else ""
+    return Outcome("\n".join([front.table(), *_next(folder)]), _document(front, command, found, folder), failure)
 
 
-def run_compare(settings: Any, command: str) -> int:
+def run_compare(settings: Any, command: str) -> Outcome:
     given = layered(settings)
+    taken = _comparable(given)
+    machine.prepare("x64" in given)
+    shared = {name: value for name, value in given.items() if name not in methods.METHOD}
+    made = store.prepare("compare", {**shared, "algorithm": given["algorithms"][0]})
+    usual = {**made.setup.defaults, **given}
+
+    def builder(name: str) -> Any:
+        own = {option: value for option, value in given.items() if option in taken[name]}
+
+        def build(step_size: float, preference: Any) -> Any:
+            fixed = {} if preference is None or "weights" not in taken[name] else {"weights": tuple(preference)}
+            options = {**fixed, **own, "step_size": step_size}
+            return methods.build(name, options, made.setup.defaults, made.objectives, preference)[0]
+
+        return build
+
+    sizes = tuple(factor * usual.get("step_size", 0.1) for factor in (0.1, 0.3, 1.0, 3.0))
+    steps = given.get("judge_steps", 20 * usual.get("lower_steps", 32))
+    with _folder(settings, command, made.options) as folder:
+        comparison = _library_compare()(
+            made.setup.problem,
+            {name: builder(name) for name in given["algorithms"]},
+            made.setup.x0,
+            made.setup.y0,
+            budget=given["budget"],
+            step_sizes=given.get("step_sizes", sizes),
+            judge=GradientDescent(usual.get("lower_step_size", 0.1), steps),
+            unit=given.get("unit", "calls"),
+            preferences=None if "preferences" not in given else _table(given["preferences"], given, made),
+            seeds=given.get("seeds", 1),
+            key=made.key,
+            names=_names(made),
+            progress=False if settings.quiet else None,
+        )
+        if folder is not None:
+            folder.mkdir(exist_ok=True)
+            comparison.save(folder / "comparison.json")
+            store.write(folder, "compare", command, {**made.options, **given})
+    saved = [] if folder is None else [f"saved in {folder}"]
+    document = {"command": command, "table": comparison.table(), "folder": None if folder is None else str(folder)}
+    return Outcome("\n".join([comparison.table(), *saved]), document)
+
+
+def _comparable(given: dict[str, Any]) -> dict[str, set[str]]:
+    """The options each algorithm of a comparison takes; refuses settings that do not fit one."""
     for name, remedy in (("algorithm", "use --algorithms"), ("step_size", "use --step-sizes"), ("steps", "use --budget")):
         if name in given:
             raise refusal("--" + name.replace("_", "-"), "be left out of a comparison", given[name], remedy)
     for name, example in (("algorithms", "wc_mhgd mgda moml"), ("budget", "10000")):
         if name not in given:
             raise refusal(f"--{name}", "be given", None, f"pass --{name} {example}")
-    machine.prepare("x64" in given)
-    names = given["algorithms"]
-    taken = {name: {option for group in methods.accepted(name).values() for option in group} for name in names}
-    wrong = [option for option in given if option in methods.METHOD and not any(option in all_ for all_ in taken.values())]
-    methods.refuse("these algorithms", wrong, given, set().union(*taken.values()))
-    shared = {name: value for name, value in given.items() if name not in methods.METHOD}
-    made = store.prepare("compare", {**shared, "algorithm": names[0]})
-
-    def builder(name: str) -> Any:
-        own = {option: value for option, value in given.items() if option in taken[name]}
-        return lambda step_size, preference: methods.build(
-            name, {**own, "step_size": step_size}, made.setup.defaults, made.objectives, preference
-        )[0]
-
-    options: dict[str, Any] = {"step_sizes": given["step_sizes"]} if "step_sizes" in given else {}
-    with _folder(settings, command, made.options) as folder, show.progress(settings.quiet, _names(made)) as progress:
-        comparison = _compare()(
-            made.setup.problem,
-            {name: builder(name) for name in names},
-            made.setup.x0,
-            made.setup.y0,
-            budget=given["budget"],
-            unit=given.get("unit", "calls"),
-            preferences=None if "preferences" not in given else _table(given["preferences"], given, made),
-            seeds=given.get("seeds", 1),
-            key=made.key,
-            progress=progress,
-            **options,
-        )
-        if folder is not None and is_first():
-            folder.mkdir(exist_ok=True)
-            comparison.save(folder / "comparison.json")
-            store.write(folder, "compare", command, {**made.options, **given})
-    saved = [] if folder is None else [f"saved in {folder}"]
-    document = {"command": command, "table": comparison.table(), "folder": None if folder is None else str(folder)}
-    show.result(settings, "\n".join([comparison.table(), *saved]), document)
-    return 0
+    taken = {name: {o for group in methods.accepted(name).values() for o in group} for name in given["algorithms"]}
+    every = set().union(*taken.values())
+    methods.refuse("these algorithms", [o for o in given if o in methods.METHOD and o not in every], given, every)
+    return taken
 
 
-def _compare() -> Any:
+def _library_compare() -> Any:
     import bipareto
 
     return bipareto.compare  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def run_reproduce(settings: Any, command: str) -> int:
+def run_reproduce(settings: Any, command: str) -> Outcome:
     from bipareto.experiments.reproduce import FIGURES, reproduce
 
     if settings.name is None:
@@ -149,11 +162,8 @@ def run_reproduce(settings: Any, command: str) -> int:
         shown = False if settings.quiet else None
         picture = reproduce(name, settings.preset or "tuned", settings.out or "results", settings.seeds, shown)
         pictures.append(str(picture))
-        if not settings.json:
-            print(picture, flush=True)
-    if settings.json:
-        show.result(settings, "", {"command": command, "figures": pictures})
-    return 0
+        print(picture, flush=True)
+    return Outcome("", {"command": command, "figures": pictures})
 
 
 def _names(made: store.Prepared) -> tuple[str, ...]:
@@ -195,8 +205,9 @@ def _folder(settings: Any, command: str, options: dict[str, Any]) -> Iterator[pa
         yield None
         return
     folder = pathlib.Path(settings.out)
-    if (folder / "settings.json").exists() and not settings.resume:
-        remedy = "add --resume to go on with it, or name another folder"
+    resumes = getattr(settings, "resume", None)  # a comparison cannot
+    if resumes is not True and any((folder / name).exists() for name in ("settings.json", store.COMMAND)):
+        remedy = "name another folder" + ("" if resumes is None else ", or add --resume to go on with it")
         raise refusal("--out", "be a new folder", f"a run in {folder}", remedy)
     created = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -246,9 +257,3 @@ def _document(front: Front, command: str, options: dict[str, Any], folder: pathl
         "oracles": [[run.oracles._asdict() for run in row] for row in front.solutions],
         "versions": machine.versions(),
     }
-
-
-def _exit(failed: bool, text: str) -> int:
-    if failed and is_first():
-        print(f"the run failed: {text}", file=sys.stderr)
-    return int(failed)

@@ -101,7 +101,12 @@ class Race:
     budget: Annotated[float | None, Option(kinds.number(10_000.0), "for each run, in the unit")] = None
     unit: Annotated[str | None, Option(kinds.word("calls", "seconds"), "calls of oracles, or seconds")] = None
     step_sizes: Annotated[
-        tuple[float, ...] | None, Option(kinds.numbers("0.03 0.1 0.3"), "tried for every algorithm, the best is kept")
+        tuple[float, ...] | None,
+        Option(kinds.numbers("0.03 0.1 0.3"), "tried for every algorithm; 0.1, 0.3, 1 and 3 times the problem's by default"),
+    ] = None
+    judge_steps: Annotated[
+        int | None,
+        Option(kinds.whole(1, 1000), "lower steps with which the true values are taken; 20 times the run's by default"),
     ] = None
     preferences: Annotated[Any, Option(_ROWS, "as in explore; none by default")] = None
     peak: Annotated[float | None, Option(kinds.number(0.8, below=1.0), "as in explore")] = None
@@ -222,7 +227,7 @@ class Report(Output):
 
 
 @command
-class Serve(Output):
+class Serve:
     """Open a folder's front as a live page: choose, solve again, export."""
 
     folder: Annotated[str | None, Option(_FOLDER, "what --out named", positional=True)] = None

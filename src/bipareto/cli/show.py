@@ -5,7 +5,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console, Group
@@ -74,10 +74,23 @@ def _short(number: float) -> str:
     return f"{number:.2f}".removeprefix("0")
 
 
-def result(settings: Any, text: str, document: dict[str, Any]) -> None:
-    """The result on standard output: `text`, or the document where JSON was asked for."""
+class Outcome(NamedTuple):
+    """What a command found, for people and for programs, and what is wrong with it."""
+
+    text: str
+    document: dict[str, Any]
+    failure: str = ""
+
+
+def finish(json_wanted: bool, outcome: Outcome) -> int:
+    """Print the outcome; the exit code."""
     if is_first():
-        print(json.dumps(plain(document), allow_nan=False) if settings.json else text, flush=True)
+        text = json.dumps(plain(outcome.document), allow_nan=False) if json_wanted else outcome.text
+        if text:
+            print(text, flush=True)
+        if outcome.failure:
+            print(" ".join(outcome.failure.split()), file=sys.stderr)
+    return int(bool(outcome.failure))
 
 
 def plain(value: Any) -> Any:

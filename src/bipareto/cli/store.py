@@ -58,17 +58,27 @@ def write(folder: pathlib.Path, kind: str, command: str, settings: dict[str, Any
     export(folder / COMMAND, (json.dumps(facts, indent=1) + "\n").encode())
 
 
+def read(folder: pathlib.Path, x0: Any = None, y0: Any = None) -> tuple[Front, dict[str, Any]]:
+    """The front and what `write` wrote, with the certificates where there are any: none of runs that came later."""
+    found = facts(folder)
+    front = Front.load(folder / FRONT, x0, y0)
+    if (folder / CERTIFICATES).is_file():
+        certificates = _json(folder / CERTIFICATES, list)[: front.failed.size]
+        found["certificates"] = certificates + [None] * (front.failed.size - len(certificates))
+    return front, found
+
+
 def facts(folder: pathlib.Path) -> dict[str, Any]:
-    """What `write` wrote, with the certificates where there are any."""
+    """What `write` wrote of a run that has ended."""
     if not (folder / COMMAND).is_file():
         remedy = "name a folder that bipareto solve or explore wrote with --out"
         raise Refused(message(str(folder), "hold a finished run", "none", remedy))
     found = _json(folder / COMMAND)
+    if found.get("kind") == "compare":
+        raise Refused(message(str(folder), "hold a run", "a comparison", "read its comparison.json"))
     if not (folder / FRONT).is_file():
         remedy = f"go on with: {str(found.get('command')).removesuffix(' --resume')} --resume"
         raise Refused(message(str(folder), "hold a finished run", "one that was interrupted", remedy))
-    if (folder / CERTIFICATES).is_file():
-        found["certificates"] = _json(folder / CERTIFICATES, list)
     return found
 
 
@@ -78,7 +88,7 @@ def rebuilt(folder: pathlib.Path) -> tuple[Front, Prepared, dict[str, Any]]:
     given = _checked(found, folder)
     machine.prepare(bool(given.get("x64")))
     made = prepare(found["kind"], given)
-    front = Front.load(folder / FRONT, made.setup.x0, made.setup.y0)
+    front, found = read(folder, made.setup.x0, made.setup.y0)
     recipe = Recipe(made.setup.problem, made.algorithm, made.options["steps"], made.key, given.get("tolerance"))
     return dataclasses.replace(front, recipe=recipe), made, found
 

@@ -37,14 +37,15 @@ _CURVATURE, _TARGETS = np.array([1.0, 2.0, 4.0]), np.array([[1.0, 0.0, 1.0], [-1
 
 def quadratic() -> Quadratic:
     """f_s = |y - t_s|^2 / 2 over g = (y - x)' A (y - x) / 2: y*(x) = x, so phi_s(x) = |x - t_s|^2 / 2, s = 1, 2."""
+    return Quadratic(Problem(_distances, _away), jnp.array([0.0, -1.0, 2.0]), jnp.zeros(3))
 
-    def upper(x, y):
-        return 0.5 * jnp.sum((y - _TARGETS) ** 2, axis=1)
 
-    def lower(x, y):
-        return 0.5 * jnp.sum(_CURVATURE * (y - x) ** 2)
+def _distances(x, y):
+    return 0.5 * jnp.sum((y - _TARGETS) ** 2, axis=1)
 
-    return Quadratic(Problem(upper, lower), jnp.array([0.0, -1.0, 2.0]), jnp.zeros(3))
+
+def _away(x, y):
+    return 0.5 * jnp.sum(_CURVATURE * (y - x) ** 2)
 
 
 def quadratic_optimum(preference: Any) -> np.ndarray:
