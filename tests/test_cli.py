@@ -19,6 +19,7 @@ import pytest
 
 import bipareto as bp
 from bipareto.cli import machine, main, methods, store
+from bipareto.cli.parse import layered, parse
 from bipareto.cli.settings import ALGORITHMS, COMMANDS, FIGURES, HYPERGRADIENTS, PRESETS, PROBLEMS
 from bipareto.cli.show import rendered
 from bipareto.experiments import hyper_cleaning, meta_learning, reproduce
@@ -154,6 +155,22 @@ def test_presets_come_before_the_file_and_flags_after_it(capsys, tmp_path):
     assert (found["steps"], found["hypergradient"], found["hypergradient_steps"]) == (4, "neumann", 3)
 
 
+def test_a_file_may_hold_what_flags_may(tmp_path):
+    file = tmp_path / "settings.toml"
+    words = {
+        "preferences = [[0.2, 0.8], [1, 1]]": ["--preferences", "0.2,0.8", "1,1"],
+        'preferences = "focused"\npeak = 0.9': ["--preferences", "focused", "--peak", "0.9"],
+        "preferences = 5\ncontinuation = true": ["--preferences", "5", "--continuation"],
+        'u = "prox"\nreference = -1.5\nx64 = true': ["--u", "prox", "--reference", "-1.5", "--x64"],
+        "u = 3\nweights = [0, 1]\nsteps = 7\nseed = 0": ["--u=3", "--weights", "0", "1", "--steps", "7", "--seed", "0"],
+    }
+    for content, flags in words.items():
+        file.write_text(content)
+        _, from_file = parse(["explore", "--config", str(file)])
+        _, from_flags = parse(["explore", *flags])
+        assert layered(from_file) == layered(from_flags) != {}
+
+
 def test_the_presets_build_the_experiments_own_algorithms(data_folder, monkeypatch):
     monkeypatch.setenv("BIPARETO_DATA", str(data_folder))
     for name, module in (("hyper-cleaning", hyper_cleaning), ("meta-learning", meta_learning)):
@@ -278,19 +295,23 @@ def test_a_setup_may_bring_its_own_algorithm(capsys, tmp_path):
         "import bipareto as bp\nprint('loading')\n"
         "from bipareto.experiments.small import quadratic\n"
         "setup = bp.Setup(*quadratic(), algorithm=bp.mgda(0.3, 0.2, 10), defaults={'steps': 2})\n"
+        "prefers = bp.Setup(*quadratic(), algorithm=bp.wc_mhgd([3.0, 1.0], 0.5, 0.2, 10), defaults={'steps': 2})\n"
         "wrong = bp.Setup(*quadratic(), defaults={'stepsize': 2})\n"
         "negative = bp.Setup(*quadratic(), defaults={'steps': -2})\n"
         "def broken(): return 1 / 0\n"
+        "def leaves(): raise SystemExit(0)\n"
     )
     own = f"{tmp_path / 'own.py'}"
     found = document(capsys, "solve", "--problem", f"{own}:setup")
     assert found["steps"] == [[2]]
     assert "algorithm" not in found["settings"]
+    assert document(capsys, "solve", "--problem", f"{own}:prefers")["preferences"] == [[0.75, 0.25]]
+    assert "SystemExit" in said(capsys, "solve", "--problem", f"{own}:leaves", code=2).err
     assert "name one with --algorithm" in said(capsys, "solve", "--problem", f"{own}:setup", "--u", "1", code=2).err
     assert "did you mean 'step_size'?" in said(capsys, "solve", "--problem", f"{own}:wrong", code=2).err
     assert "`defaults['steps']` must be an integer" in said(capsys, "solve", "--problem", f"{own}:negative", code=2).err
     assert (
-        "ZeroDivisionError: division by zero (own.py:7)" in said(capsys, "solve", "--problem", f"{own}:broken", code=2).err
+        "ZeroDivisionError: division by zero (own.py:8)" in said(capsys, "solve", "--problem", f"{own}:broken", code=2).err
     )
 
 

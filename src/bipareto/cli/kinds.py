@@ -33,10 +33,12 @@ class Kind:
             return text  # which the check refuses, showing it
 
 
-def whole(least: int = 1, example: int = 100) -> Kind:
+def whole(least: int = 1, example: int = 100, most: int = 2**31 - 1) -> Kind:
+    rule = f"be an integer >= {least}" + (f" and <= {most}" if most < 2**31 - 1 else "")
+
     def check(name, value):
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**31:
-            raise refusal(name, f"be an integer >= {least}", value, f"pass a number such as {example}")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise refusal(name, rule, value, f"pass a number such as {example}")
         return value
 
     return Kind("N", check, int)

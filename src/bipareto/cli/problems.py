@@ -144,7 +144,7 @@ def _guarded(function: Callable[[], Any], where: str) -> Any:
     """What a user's code returns; where it fails, one line that says where."""
     try:
         return function()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         trace, line = error.__traceback__, None
         while trace is not None:
             line = f"{pathlib.Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bipareto import preferences
+from bipareto.algorithms import HypergradientDescent
 from bipareto.cli import machine, methods, show, store
 from bipareto.cli.kinds import Refused, refusal
 from bipareto.cli.parse import layered
@@ -16,6 +17,7 @@ from bipareto.distributed import is_first
 from bipareto.front import Front, explore
 from bipareto.lower import GradientDescent
 from bipareto.solver import Solution, solve
+from bipareto.weighting import SmoothChebyshev, WeightedChebyshev
 from bipareto.wording import message
 
 
@@ -43,10 +45,7 @@ def run_solve(settings: Any, command: str) -> Outcome:
             resume=settings.resume,
             save_every=30.0 if settings.save_every is None else settings.save_every,
         )
-        row = None
-        if made.algorithm.takes_preference:
-            row = np.full((1, made.objectives), 1 / made.objectives) if wanted is None else _normal(wanted)
-        front = Front(row, [[solution]], made.algorithm.reference, names)
+        front = Front(_own_preference(made), [[solution]], made.algorithm.reference, names)
         _save(front, folder, settings, command, found)
     text = [_heading(solution), *(f"  {n:<24} {v:.6g}" for n, v in zip(names, solution.values, strict=True))]
     failure = f"the run failed: {solution.message}" if solution.status.failed else ""
@@ -58,7 +57,7 @@ def run_explore(settings: Any, command: str) -> Outcome:
     machine.prepare("x64" in given, settings.distributed)
     made = store.prepare("explore", given)
     found = made.options
-    rows = _rows(made, given)
+    rows = _rows(made, given, found.get("preferences", "focused") if made.algorithm.takes_preference else None)
     names = _names(made)
     with _folder(settings, command, found) as folder, show.progress(settings.quiet, names) as progress:
         front = explore(
@@ -116,7 +115,7 @@ def run_compare(settings: Any, command: str) -> Outcome:
             step_sizes=given.get("step_sizes", sizes),
             judge=GradientDescent(usual.get("lower_step_size", 0.1), steps),
             unit=given.get("unit", "calls"),
-            preferences=None if "preferences" not in given else _table(given["preferences"], given, made),
+            preferences=_rows(made, given, None),
             seeds=given.get("seeds", 1),
             key=made.key,
             names=_names(made),
@@ -170,23 +169,22 @@ def _names(made: store.Prepared) -> tuple[str, ...]:
     return made.setup.names or tuple(f"phi_{s + 1}" for s in range(made.objectives))
 
 
-def _normal(preference: Any) -> np.ndarray:
-    row = np.array([preference], float)
-    return row / row.sum()
+def _own_preference(made: store.Prepared) -> np.ndarray | None:
+    """[1, S], or None for an algorithm that follows none."""
+    weighting = made.algorithm.weighting if isinstance(made.algorithm, HypergradientDescent) else None
+    follows = isinstance(weighting, (WeightedChebyshev, SmoothChebyshev))
+    return np.asarray(weighting.preference, float)[None] if follows else None
 
 
-def _rows(made: store.Prepared, given: dict[str, Any]) -> Any:
-    """The preferences to explore; none for an algorithm that follows none, which refuses those that were given."""
-    if not made.algorithm.takes_preference:
-        return _table(given["preferences"], given, made) if "preferences" in given else None
-    return _table(made.options.get("preferences", "focused"), made.options, made)
-
-
-def _table(wanted: Any, options: dict[str, Any], made: store.Prepared) -> np.ndarray:
-    if "peak" in options and wanted != "focused" and "peak" not in made.setup.defaults:
-        raise refusal("--peak", "come with --preferences focused", options["peak"], "leave it out")
+def _rows(made: store.Prepared, given: dict[str, Any], usual: Any) -> np.ndarray | None:
+    """The preferences that were asked for, else the `usual` ones for an algorithm that follows one."""
+    wanted = given.get("preferences", usual)
+    if "peak" in given and wanted != "focused":
+        raise refusal("--peak", "come with --preferences focused", given["peak"], "leave it out")
+    if wanted is None:
+        return None
     if wanted == "focused":
-        return preferences.focused(made.objectives, options.get("peak", max(0.8, 1 / made.objectives)))
+        return preferences.focused(made.objectives, made.options.get("peak", max(0.8, 1 / made.objectives)))
     if isinstance(wanted, int):
         return preferences.evenly(made.objectives, wanted)
     lengths = {len(row) for row in wanted}

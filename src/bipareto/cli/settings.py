@@ -232,7 +232,7 @@ class Serve:
 
     folder: Annotated[str | None, Option(_FOLDER, "what --out named", positional=True)] = None
     host: Annotated[str | None, Option(kinds.text("HOST", "be an address", "pass 127.0.0.1"), "127.0.0.1 by default")] = None
-    port: Annotated[int | None, Option(kinds.whole(0, 8000), "a free one by default")] = None
+    port: Annotated[int | None, Option(kinds.whole(0, 8000, 65535), "a free one by default")] = None
     allow_remote: Annotated[bool, switch("let other machines connect")] = False
     time_limit: Annotated[float | None, Option(kinds.number(600.0), "seconds for one solve; 600 by default")] = None
     steps: Annotated[int | None, Option(kinds.whole(1, 100), "upper steps of one solve; those of the run by default")] = None
