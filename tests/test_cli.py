@@ -361,6 +361,22 @@ def test_the_compile_cache_never_stops_a_run(monkeypatch, tmp_path):
         assert machine.cache_folder() is None
 
 
+def test_compare_runs_every_algorithm_with_the_same_budget(capsys, tmp_path):
+    words = ["compare", "--problem", "quadratic", "--algorithms", "wc_mhgd", "linear", "--budget", "500", "--preferences"]
+    words += ["0.2,0.8", "0.7,0.3", "--step-sizes", "0.5", "--lower-steps", "5", "--out", tmp_path / "both"]
+    found = document(capsys, *words)
+    assert list(found["methods"]) == ["wc_mhgd", "linear"]
+    assert found["methods"]["linear"]["step_size"] == 0.5
+    comparison = bp.Comparison.load(tmp_path / "both" / "comparison.json")
+    np.testing.assert_allclose(found["methods"]["wc_mhgd"]["best"], comparison.best("wc_mhgd"), rtol=1e-6)
+    ends = {name: np.array([run.track.values[-1] for run in comparison.of(name)]) for name in comparison.methods}
+    np.testing.assert_allclose(ends["wc_mhgd"], [quadratic_optimum(r) for r in ((0.2, 0.8), (0.7, 0.3))], rtol=1e-3)
+    shares = np.array([[0.2, 0.8], [0.7, 0.3]])  # of a weighted sum: x = w_1 t_1 + w_2 t_2
+    np.testing.assert_allclose(ends["linear"], 3 * (1 - shares) ** 2, rtol=1e-3)
+    assert "be a new folder" in said(capsys, *words, code=2).err
+    assert "found a comparison" in said(capsys, "report", tmp_path / "both", code=2).err
+
+
 def test_reproduce_makes_the_figure(capsys, tmp_path):
     assert document(capsys, "reproduce", "geometry", "--out", tmp_path)["figures"] == [
         str(tmp_path / "tuned" / "geometry.png")

@@ -29,6 +29,7 @@ ORDER = [
     "preferences",
     "metrics",
     "front",
+    "comparison",
     "theory",
     "setups",
     "public",

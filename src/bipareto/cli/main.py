@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 EXTRA = "`cli` must be installed for the command line; found no tyro or rich; run: pip install 'bipareto[cli]'"
 _HOMES = {
-    "list": "looking", "doctor": "looking", "solve": "runs", "explore": "runs", "compare": "runs", "reproduce": "runs",
+    "list": "looking", "doctor": "looking", "solve": "runs", "explore": "runs", "compare": "comparing", "reproduce": "runs",
     "certify": "folders", "report": "folders", "serve": "folders",
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The commands that compute: solve, explore, compare, reproduce."""
+"""The commands that compute: solve, explore, reproduce."""
 
 import contextlib
 import pathlib
@@ -9,13 +9,12 @@ import numpy as np
 
 from bipareto import preferences
 from bipareto.algorithms import HypergradientDescent
-from bipareto.cli import machine, methods, show, store
+from bipareto.cli import machine, show, store
 from bipareto.cli.kinds import Refused, refusal
 from bipareto.cli.parse import layered
 from bipareto.cli.show import Outcome
 from bipareto.distributed import is_first
 from bipareto.front import Front, explore
-from bipareto.lower import GradientDescent
 from bipareto.solver import Solution, solve
 from bipareto.weighting import SmoothChebyshev, WeightedChebyshev
 from bipareto.wording import message
@@ -28,9 +27,9 @@ def run_solve(settings: Any, command: str) -> Outcome:
     made = store.prepare("solve", given, wanted)
     if wanted is not None and not made.algorithm.takes_preference:
         raise refusal("--preference", "be left out for an algorithm that follows none", wanted, "use wc_mhgd")
-    names = _names(made)
+    names = names_of(made)
     found = made.options
-    with _folder(settings, command, found) as folder, show.progress(settings.quiet, names) as progress:
+    with kept_folder(settings, command, found) as folder, show.progress(settings.quiet, names) as progress:
         solution = solve(
             made.setup.problem,
             made.algorithm,
@@ -57,9 +56,9 @@ def run_explore(settings: Any, command: str) -> Outcome:
     machine.prepare("x64" in given, settings.distributed)
     made = store.prepare("explore", given)
     found = made.options
-    rows = _rows(made, given, found.get("preferences", "focused") if made.algorithm.takes_preference else None)
-    names = _names(made)
-    with _folder(settings, command, found) as folder, show.progress(settings.quiet, names) as progress:
+    rows = rows_of(made, given, found.get("preferences", "focused") if made.algorithm.takes_preference else None)
+    names = names_of(made)
+    with kept_folder(settings, command, found) as folder, show.progress(settings.quiet, names) as progress:
         front = explore(
             made.setup.problem,
             made.algorithm,
@@ -85,71 +84,6 @@ def run_explore(settings: Any, command: str) -> Outcome:
     return Outcome("\n".join([front.table(), *_next(folder)]), _document(front, command, found, folder), failure)
 
 
-def run_compare(settings: Any, command: str) -> Outcome:
-    given = layered(settings)
-    taken = _comparable(given)
-    machine.prepare("x64" in given)
-    shared = {name: value for name, value in given.items() if name not in methods.METHOD}
-    made = store.prepare("compare", {**shared, "algorithm": given["algorithms"][0]})
-    usual = {**made.setup.defaults, **given}
-
-    def builder(name: str) -> Any:
-        own = {option: value for option, value in given.items() if option in taken[name]}
-
-        def build(step_size: float, preference: Any) -> Any:
-            fixed = {} if preference is None or "weights" not in taken[name] else {"weights": tuple(preference)}
-            options = {**fixed, **own, "step_size": step_size}
-            return methods.build(name, options, made.setup.defaults, made.objectives, preference)[0]
-
-        return build
-
-    sizes = tuple(factor * usual.get("step_size", 0.1) for factor in (0.1, 0.3, 1.0, 3.0))
-    steps = given.get("judge_steps", 20 * usual.get("lower_steps", 32))
-    with _folder(settings, command, made.options) as folder:
-        comparison = _library_compare()(
-            made.setup.problem,
-            {name: builder(name) for name in given["algorithms"]},
-            made.setup.x0,
-            made.setup.y0,
-            budget=given["budget"],
-            step_sizes=given.get("step_sizes", sizes),
-            judge=GradientDescent(usual.get("lower_step_size", 0.1), steps),
-            unit=given.get("unit", "calls"),
-            preferences=_rows(made, given, None),
-            seeds=given.get("seeds", 1),
-            key=made.key,
-            names=_names(made),
-            progress=False if settings.quiet else None,
-        )
-        if folder is not None:
-            folder.mkdir(exist_ok=True)
-            comparison.save(folder / "comparison.json")
-            store.write(folder, "compare", command, {**made.options, **given})
-    saved = [] if folder is None else [f"saved in {folder}"]
-    document = {"command": command, "table": comparison.table(), "folder": None if folder is None else str(folder)}
-    return Outcome("\n".join([comparison.table(), *saved]), document)
-
-
-def _comparable(given: dict[str, Any]) -> dict[str, set[str]]:
-    """The options each algorithm of a comparison takes; refuses settings that do not fit one."""
-    for name, remedy in (("algorithm", "use --algorithms"), ("step_size", "use --step-sizes"), ("steps", "use --budget")):
-        if name in given:
-            raise refusal("--" + name.replace("_", "-"), "be left out of a comparison", given[name], remedy)
-    for name, example in (("algorithms", "wc_mhgd mgda moml"), ("budget", "10000")):
-        if name not in given:
-            raise refusal(f"--{name}", "be given", None, f"pass --{name} {example}")
-    taken = {name: {o for group in methods.accepted(name).values() for o in group} for name in given["algorithms"]}
-    every = set().union(*taken.values())
-    methods.refuse("these algorithms", [o for o in given if o in methods.METHOD and o not in every], given, every)
-    return taken
-
-
-def _library_compare() -> Any:
-    import bipareto
-
-    return bipareto.compare  # pyright: ignore[reportAttributeAccessIssue]
-
-
 def run_reproduce(settings: Any, command: str) -> Outcome:
     from bipareto.experiments.reproduce import FIGURES, reproduce
 
@@ -165,7 +99,7 @@ def run_reproduce(settings: Any, command: str) -> Outcome:
     return Outcome("", {"command": command, "figures": pictures})
 
 
-def _names(made: store.Prepared) -> tuple[str, ...]:
+def names_of(made: store.Prepared) -> tuple[str, ...]:
     return made.setup.names or tuple(f"phi_{s + 1}" for s in range(made.objectives))
 
 
@@ -176,7 +110,7 @@ def _own_preference(made: store.Prepared) -> np.ndarray | None:
     return np.asarray(weighting.preference, float)[None] if follows else None
 
 
-def _rows(made: store.Prepared, given: dict[str, Any], usual: Any) -> np.ndarray | None:
+def rows_of(made: store.Prepared, given: dict[str, Any], usual: Any) -> np.ndarray | None:
     """The preferences that were asked for, else the `usual` ones for an algorithm that follows one."""
     wanted = given.get("preferences", usual)
     if "peak" in given and wanted != "focused":
@@ -195,7 +129,7 @@ def _rows(made: store.Prepared, given: dict[str, Any], usual: Any) -> np.ndarray
 
 
 @contextlib.contextmanager
-def _folder(settings: Any, command: str, options: dict[str, Any]) -> Iterator[pathlib.Path | None]:
+def kept_folder(settings: Any, command: str, options: dict[str, Any]) -> Iterator[pathlib.Path | None]:
     """The folder of --out, its parents made. Where nothing was written into them, an error leaves none behind."""
     if settings.out is None:
         if getattr(settings, "resume", False):

@@ -26,8 +26,8 @@ ALGORITHMS = {
 HYPERGRADIENTS = ("cg", "unrolled", "neumann", "stochastic-neumann", "adjoint-descent")
 FIGURES = (
     "geometry",
-    *(f"deterministic-{kind}" for kind in ("preferences", "extreme", "u", "depth", "none-5", "none-10")),
-    *(f"stochastic-{kind}" for kind in ("preferences", "u", "depth", "none-5", "none-10")),
+    *(f"deterministic-{kind}" for kind in ("preferences", "extreme", "u", "depth", "none-5", "none-10", "comparison")),
+    *(f"stochastic-{kind}" for kind in ("preferences", "u", "depth", "none-5", "none-10", "comparison")),
 )
 
 _STEP = kinds.number(0.1)
