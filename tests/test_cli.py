@@ -362,7 +362,7 @@ def test_the_compile_cache_never_stops_a_run(monkeypatch, tmp_path):
 
 
 def test_compare_runs_every_algorithm_with_the_same_budget(capsys, tmp_path):
-    words = ["compare", "--problem", "quadratic", "--algorithms", "wc_mhgd", "linear", "--budget", "500", "--preferences"]
+    words = ["compare", "--problem", "quadratic", "--algorithms", "wc_mhgd", "linear", "--budget", "5000", "--preferences"]
     words += ["0.2,0.8", "0.7,0.3", "--step-sizes", "0.5", "--lower-steps", "5", "--out", tmp_path / "both"]
     found = document(capsys, *words)
     assert list(found["methods"]) == ["wc_mhgd", "linear"]
