@@ -1,6 +1,5 @@
 """Fronts of runs that were never run, for what is done with fronts afterwards."""
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -12,11 +11,11 @@ COUNTS = OracleCounts(1, 2, 3, 4)
 
 
 def history(values, gap):
-    """A history with the given values [K, S] and gaps [K]; the rest is zero."""
-    zero = jnp.zeros(())
-    one = jnp.zeros(values.shape[1])
-    record = Record(one, one, jnp.zeros((1, 1)), zero, zero, zero, zero, jnp.zeros(1), COUNTS)
-    return eqx.tree_at(lambda record: (record.values, record.gap), record, (values, gap))
+    """A history with the given values [K, S] and gaps [K]; all objectives weigh the same, the rest is zero."""
+    steps, objectives = values.shape
+    zero = jnp.zeros(steps)
+    weights = jnp.full((steps, objectives), 1 / objectives)
+    return Record(values, weights, jnp.zeros((steps, 1, 1)), gap, zero, zero, zero, jnp.zeros((steps, 1)), COUNTS)
 
 
 def run(values, curve=None, gap=None, status=bp.Status.COMPLETED, x=None, seconds=0.1):

@@ -30,6 +30,7 @@ ORDER = [
     "front",
     "theory",
     "datasets",
+    "report",
     "experiments",
 ]
 FILES = sorted(SOURCE.rglob("*.py"))
