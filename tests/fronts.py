@@ -1,5 +1,6 @@
 """Fronts of runs that were never run, for what is done with fronts afterwards."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -11,11 +12,12 @@ COUNTS = OracleCounts(1, 2, 3, 4)
 
 
 def history(values, gap):
-    """A history with the given values [K, S] and gaps [K]; all objectives weigh the same, the rest is zero."""
-    steps, objectives = values.shape
-    zero = jnp.zeros(steps)
-    weights = jnp.full((steps, objectives), 1 / objectives)
-    return Record(values, weights, jnp.zeros((steps, 1, 1)), gap, zero, zero, zero, jnp.zeros((steps, 1)), COUNTS)
+    """A history with the given values [K, S] and gaps [K], equal weights and margins of zero; the rest is of no use."""
+    zero = jnp.zeros(())
+    one = jnp.zeros(values.shape[1])
+    record = Record(one, one, jnp.zeros((1, 1)), zero, zero, zero, zero, jnp.zeros(1), COUNTS)
+    columns = (values, gap, np.full(values.shape, 1 / values.shape[1]), np.zeros(len(gap)))
+    return eqx.tree_at(lambda record: (record.values, record.gap, record.weights, record.margin), record, columns)
 
 
 def run(values, curve=None, gap=None, status=bp.Status.COMPLETED, x=None, seconds=0.1):

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from bipareto.front.pictures.radar import spokes
 from bipareto.front.looks import COLOURS, MARKERS
+from bipareto.front.pictures.radar import spokes
 from bipareto.front.pictures.shared import tidy
 
 # What the paper plots: accuracy where there is one for both parts, 1/loss otherwise; larger is better in both.

@@ -30,7 +30,10 @@ def groups(front: "Front") -> list[Group]:
     if front.preferences is None:
         return [Group("no preference", list(range(len(lost))), style(0))]
     if not crowded(front):
-        return [Group(preference_label(front, p) + (" (failed)" if failed else ""), [p], style(p)) for p, failed in enumerate(lost)]
+        return [
+            Group(preference_label(front, p) + (" (failed)" if failed else ""), [p], style(p))
+            for p, failed in enumerate(lost)
+        ]
     order = np.sort(front.preferences, axis=1)
     single = order[:, -1] > order[:, -2] * (1 + 1e-9)
     top = np.where(single, np.argmax(front.preferences, axis=1), -1)

@@ -72,59 +72,68 @@ class Guard:
         return hmac.compare_digest(token.encode(), self.token.encode())
 
 
-def application(session: Session, token: str, hosts: set[str], cookie: str) -> ASGIApp:
-    """The page of a session. `hosts`: the names it goes by, besides the address it is reached at."""
-    files = {name: (asset(name), "text/javascript") for name in SCRIPTS} | {
-        "page.css": (asset("page.css"), "text/css"),
-        "plotly.js": (plotly_script(), "text/javascript"),
-    }
+class Answers:
+    """What the routes answer, of one session."""
 
-    def page(_: Request) -> Response:
-        return HTMLResponse(live_page(session.name))
+    def __init__(self, session: Session):
+        self.session = session
+        self.files = {name: (asset(name), "text/javascript") for name in SCRIPTS} | {
+            "page.css": (asset("page.css"), "text/css"),
+            "plotly.js": (plotly_script(), "text/javascript"),
+        }
 
-    def file(request: Request) -> Response:
-        if request.path_params["name"] not in files:
+    def page(self, _: Request) -> Response:
+        return HTMLResponse(live_page(self.session.name))
+
+    def file(self, request: Request) -> Response:
+        if request.path_params["name"] not in self.files:
             raise HTTPException(404)
-        text, kind = files[request.path_params["name"]]
+        text, kind = self.files[request.path_params["name"]]
         return Response(text, media_type=kind)
 
-    def front(_: Request) -> Response:
-        return Response(session.page(), media_type="application/json")
+    def front(self, _: Request) -> Response:
+        return Response(self.session.page(), media_type="application/json")
 
-    def variables(request: Request) -> Response:
+    def variables(self, request: Request) -> Response:
         index = request.path_params["index"]
         try:
-            data = exported(session.front, index)
-        except (IndexError, ValueError) as error:
+            data = exported(self.session.front, index)
+        except IndexError:
+            return problem(404, "There is no such run.")
+        except ValueError as error:
             return problem(404, str(error))
         name = {"Content-Disposition": f'attachment; filename="x-{index}.npz"'}
         return Response(data, media_type="application/octet-stream", headers=name)
 
-    async def solve(request: Request) -> Response:
+    async def solve(self, request: Request) -> Response:
         try:
-            session.solve((await _content(request)).get("preference"))
+            self.session.solve((await _content(request)).get("preference"))
         except Busy as busy:
             return problem(409, str(busy))
         except (TypeError, ValueError) as error:
             return problem(400, str(error))
         return JSONResponse({}, 202)
 
-    async def cancel(request: Request) -> Response:
+    async def cancel(self, request: Request) -> Response:
         await _content(request)
-        session.cancel()
+        self.session.cancel()
         return JSONResponse({}, 202)
 
-    async def events(_: Request) -> Response:
-        return StreamingResponse(_events(session), media_type="text/event-stream")
+    async def events(self, _: Request) -> Response:
+        return StreamingResponse(_events(self.session), media_type="text/event-stream")
 
+
+def application(session: Session, token: str, hosts: set[str], cookie: str) -> ASGIApp:
+    """The page of a session. `hosts`: the names it goes by, besides the address it is reached at."""
+    answers = Answers(session)
     routes = [
-        Route("/", page),
-        Route("/assets/{name}", file),
-        Route("/api/front", front),
-        Route("/api/x/{index:int}", variables),
-        Route("/api/events", events),
-        Route("/api/solve", solve, methods=["POST"]),
-        Route("/api/cancel", cancel, methods=["POST"]),
+        Route("/", answers.page),
+        Route("/assets/{name}", answers.file),
+        Route("/api/front", answers.front),
+        Route("/api/x/{index:int}", answers.variables),
+        Route("/api/events", answers.events),
+        Route("/api/solve", answers.solve, methods=["POST"]),
+        Route("/api/cancel", answers.cancel, methods=["POST"]),
     ]
     handlers: Any = {HTTPException: lambda _, error: problem(error.status_code, error.detail)}
     return Guard(Starlette(routes=routes, exception_handlers=handlers), token, hosts, cookie)

@@ -11,13 +11,14 @@ import numpy as np
 
 from bipareto.errors import message
 from bipareto.front import Front
-from bipareto.front.looks import COLOURS, LINES, MARKERS, Group, groups, preference_label, style
+from bipareto.front.looks import COLOURS, Group, groups, preference_label, style
 from bipareto.metrics import hypervolume, nondominated
 from bipareto.solver import Solution
 
 # Plotly's names of the markers and lines of the pictures.
-SYMBOLS = dict(zip((*MARKERS, "*"), ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")))
-DASHES = dict(zip(LINES, ("solid", "dash", "dashdot")))
+SYMBOLS = {"o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross", "X": "x"}
+SYMBOLS["*"] = "star"
+DASHES = {"-": "solid", "--": "dash", "-.": "dashdot"}
 # A curve of more points than a screen has columns looks the same; all curves together should stay a few megabytes.
 CURVE_POINTS, ALL_POINTS = 300, 30_000
 

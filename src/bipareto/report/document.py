@@ -17,7 +17,9 @@ from bipareto.store import export
 SCRIPTS = ("choice.js", "parts.js", "parallel.js", "charts.js", "tables.js", "live.js", "page.js")
 # Plotly makes an empty style element and fills it through the style sheet's own interface: only its emptiness is allowed.
 EMPTY_STYLE = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
-POLICY = "default-src 'none'; script-src {scripts}; style-src {styles}; img-src data: blob:; base-uri 'none'; form-action 'none'"
+POLICY = (
+    "default-src 'none'; script-src {scripts}; style-src {styles}; img-src data: blob:; base-uri 'none'; form-action 'none'"
+)
 
 
 def write_report(runs: Sequence[Run], path: Any) -> pathlib.Path:

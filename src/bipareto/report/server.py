@@ -27,9 +27,9 @@ def serve(
 ) -> None:
     """Serve the front's page until Ctrl-C; the address printed holds the token without which nothing is answered.
 
-    `save(front)`: called after every point that joins. `facts`: as of `Run`, and a "name" for the page. `port` 0: any free one.
-    `allow_remote`: let `host` be an address that other machines reach; what is sent is not encrypted. `time_limit`: seconds for
-    one solve. `steps`: of one solve; None for as many as the front's own runs took.
+    `save(front)`: called after every point that joins. `facts`: as of `Run`, and a "name" for the page. `port` 0: any free
+    one. `allow_remote`: let `host` be an address that other machines reach; what is sent is not encrypted. `time_limit`:
+    seconds for one solve. `steps`: of one solve; None for as many as the front's own runs took.
     """
     live = LiveServer(front, save, facts, host, port, allow_remote, time_limit, steps)
     print(f"Open {live.url}\n(Ctrl-C ends)", flush=True)
@@ -84,12 +84,14 @@ def _bound(host: Any, port: Any, allow_remote: bool) -> socket.socket:
     if not isinstance(host, str) or not (allow_remote or _loopback(host)):
         remedy = "use 127.0.0.1, or allow_remote=True where everyone on the network may be trusted"
         raise ValueError(message("host", "be an address of this machine alone", repr(host), remedy))
-    number = whole_number("port", port, "pass a port, or 0 for any free one", least=0)
+    remedy = "pass another port, or 0 for any free one"
+    number = whole_number("port", port, remedy, least=0)
+    if number > 65_535:
+        raise ValueError(message("port", "be at most 65535", number, remedy))
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, number), family=family)
-    except (OSError, OverflowError) as error:
-        remedy = "pass another port, or 0 for any free one"
+    except OSError as error:
         raise ValueError(message("port", "be free on this host", f"{host}:{number} ({error})", remedy)) from error
 
 

@@ -70,8 +70,8 @@ class Session:
     def close(self) -> None:
         """Cancel, and wait until the steps in flight are done."""
         self.cancel()
-        if self._thread is not None:
-            self._thread.join()
+        if (thread := self._thread) is not None:
+            thread.join()
 
     def listen(self, queue: asyncio.Queue) -> None:
         """From now on put every event into `queue`; the first says where things stand."""
@@ -95,20 +95,25 @@ class Session:
         return {"done": done, "steps": steps, "seconds": seconds, **more}
 
     def _work(self, r: np.ndarray) -> None:
-        began = time.monotonic()
+        began, told = time.monotonic(), 0.0
 
         def watch(done: int, records: Record) -> None:
+            nonlocal told
             seconds = time.monotonic() - began
             if self._cancel.is_set():
                 raise _Stopped(CANCELLED)
             if seconds > self.time_limit:
                 raise _Stopped(f"Stopped at the time limit of {self.time_limit:g} s; the front is as it was.")
+            if seconds - told < 0.1:  # as often as eyes can follow
+                return
+            told = seconds
             last = {"values": np.asarray(records.values[-1]), "gap": float(records.gap[-1])}
             with self._lock:
                 self._tell("progress", self._progress(done, seconds, **last))
 
         try:
-            ended = self._take(r, self.front.resolve(r, self.steps, callback=watch, progress=False))
+            solution = self.front.resolve(r, self.steps, callback=watch, progress=False)
+            ended = self._take(r, solution, time.monotonic() - began)
         except _Stopped as stopped:
             ended = {"outcome": "stopped", "message": str(stopped)}
         except Exception as error:  # whatever the user's functions raise is told on the page, which goes on
@@ -117,7 +122,7 @@ class Session:
             self._thread = None
             self._tell("ended", ended)
 
-    def _take(self, r: np.ndarray, solution: Solution) -> dict[str, Any]:
+    def _take(self, r: np.ndarray, solution: Solution, seconds: float) -> dict[str, Any]:
         """Let a solution join the front, if it ended well and nobody cancelled meanwhile."""
         if self._cancel.is_set():
             raise _Stopped(CANCELLED)
@@ -131,7 +136,7 @@ class Session:
         if self.facts.get("certificates") is not None:
             self.facts["certificates"] = [*self.facts["certificates"], None]
         ended = {"outcome": "solved", "index": len(runs)}
-        told = f"Solved in {solution.seconds:.1f} s, {len(solution.history.gap)} steps"
+        told = f"Solved in {seconds:.1f} s, {len(solution.history.gap)} steps"
         try:
             self.save(self.front)
         except Exception as error:

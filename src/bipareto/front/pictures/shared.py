@@ -14,6 +14,7 @@ from bipareto.front.looks import crowded, groups
 if TYPE_CHECKING:
     from bipareto.front.front import Front
 
+
 def picked(front: "Front", objectives: Any) -> list[int]:
     """The objectives to show, as indices; None is all."""
     names = list(front.objective_names)

@@ -24,7 +24,8 @@ function trace(look, more) {
   return { mode: "lines+markers", hoverinfo: "text", line: { color: look.colour, dash: look.dash, width: 1.5 }, ...more };
 }
 
-/** One radius per objective: the values themselves where their sizes are alike, else the place between best and worst. */
+/** One radius per objective: the values themselves where they are alike in size and differ visibly, else the place between
+ * the best and the worst found. */
 function radii(data) {
   const good = data.runs.filter((run) => !run.failed);
   const ranges = data.names.map((_, s) => {
@@ -32,7 +33,8 @@ function radii(data) {
     return [Math.min(...values), Math.max(...values)];
   });
   const tops = ranges.map(([, high]) => high);
-  const alike = ranges.every(([low]) => low >= 0) && Math.max(...tops) <= 10 * Math.min(...tops);
+  const seen = ranges.filter(([low, high]) => high - low > 0.3 * high).length;
+  const alike = ranges.every(([low]) => low >= 0) && Math.max(...tops) <= 10 * Math.min(...tops) && 2 * seen >= ranges.length;
   const scaled = (value, s) => (ranges[s][1] > ranges[s][0] ? (value - ranges[s][0]) / (ranges[s][1] - ranges[s][0]) : 0);
   const radius = alike ? (value) => value : (value, s) => 0.15 + 0.85 * scaled(value, s);
   return { alike, radius, best: ranges.map(([low], s) => radius(low, s)) };
@@ -93,10 +95,11 @@ function drawScatter(data, view) {
   const layout = {};
   const traces = [];
   const gap = size > 1 ? 0.07 / size : 0;
+  const letters = Math.min(22, Math.floor(byId("scatter").clientWidth / size / 8));
   list.forEach(([row, column, across, up], i) => {
     const name = i ? String(i + 1) : "";
     const domain = (place) => [place / size + gap, (place + 1) / size - gap];
-    const title = (s, shown) => ({ text: shown ? wrapped(data.names[s], 22).map(escaped).join("<br>") : "", standoff: 6 });
+    const title = (s, shown) => ({ text: shown ? wrapped(data.names[s], letters).map(escaped).join("<br>") : "", standoff: 6 });
     const edge = { bottom: row === size - 1, left: column === 0 };
     layout[`xaxis${name}`] = { ...GRID, domain: domain(column), anchor: `y${name}`, title: title(across, edge.bottom), showticklabels: edge.bottom, nticks: 5, matches: column === row ? undefined : `x${axisNumber(column, column)}` };
     layout[`yaxis${name}`] = { ...GRID, domain: domain(size - 1 - row), anchor: `x${name}`, title: title(up, edge.left), showticklabels: edge.left, nticks: 5, matches: column === 0 ? undefined : `y${axisNumber(row, 0)}` };

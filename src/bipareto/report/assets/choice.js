@@ -36,15 +36,20 @@ class Choices {
   constructor(first) {
     this.made = [first];
     this.at = 0;
+    this.last = { input: null, time: 0 };
   }
 
-  add(choice) {
-    this.made = [...this.made.slice(0, this.at + 1), choice];
+  /** A choice made through an input (or null); those that follow each other fast, as keys do, are one. */
+  add(choice, input, time) {
+    const same = input !== null && input === this.last.input && time - this.last.time < 1000 && this.at > 0;
+    this.made = [...this.made.slice(0, same ? this.at : this.at + 1), choice];
     this.at = this.made.length - 1;
+    this.last = { input, time };
   }
 
   move(by) {
     this.at = Math.min(Math.max(this.at + by, 0), this.made.length - 1);
+    this.last = { input: null, time: 0 };
     return this.made[this.at];
   }
 }

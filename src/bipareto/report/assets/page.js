@@ -41,7 +41,7 @@ function take(data) {
 function makeInputs() {
   const { names, reference } = page.data;
   byId("sliders").replaceChildren(...names.map((name, s) => {
-    const input = make("input", { type: "range", id: `weight-${s}`, min: 0.01, max: 1, step: 0.01, oninput: slide, onchange: keep });
+    const input = make("input", { type: "range", id: `weight-${s}`, min: 0.01, max: 1, step: 0.01, oninput: slide, onchange: () => keep(s) });
     return make("div", { class: "slider" }, make("label", { for: `weight-${s}` }, name), input, make("output", { for: `weight-${s}`, id: `share-${s}` }));
   }));
   byId("aspirations").replaceChildren(...names.map((name, s) => {
@@ -73,14 +73,15 @@ function slide() {
   drawChoice();
 }
 
-function keep() {
-  page.choices.add(snapshot());
+function keep(input = null) {
+  page.choices.add(snapshot(), input, performance.now());
   drawChoice();
 }
 
 function pick(index) {
   if (index === undefined || index === null) return;
-  Object.assign(page.view, { chosen: index, pinned: true });
+  const { data, view } = page;
+  Object.assign(view, { chosen: index, pinned: index !== nearest(data.runs, view.preference, data.reference) });
   keep();
 }
 

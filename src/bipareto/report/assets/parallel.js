@@ -25,7 +25,7 @@ function drawParallel(node, data, view) {
 /** Where the axes lie and how values become places on them. */
 function parallelFrame(width, data) {
   const count = data.names.length;
-  const upright = width / count >= 110;
+  const upright = width / count >= 90;
   const height = upright ? 380 : 64 * count + 10;
   const axes = data.names.map((name, s) => {
     const values = data.runs.filter((run) => !run.failed).map((run) => run.values[s]);

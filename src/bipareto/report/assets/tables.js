@@ -44,7 +44,7 @@ function drawRuns(data, view, pick) {
     const values = run.values.map((value, s) => ({ content: number(value), class: !run.failed && value === view.best[s] ? "best" : false }));
     const name = run.failed ? run.title : make("button", { type: "button", class: "link", onclick: () => pick(run.index) }, run.title);
     const marks = [run.index === view.chosen && "chosen", run.failed && "failed", !run.failed && !inside(run, view.brushes) && "outside"];
-    const ended = run.failed ? `FAILED: ${run.message}` : run.status === "COMPLETED" ? "all steps taken" : "stationary";
+    const ended = run.failed ? `FAILED: ${run.message}` : run.status === "COMPLETED" ? "completed" : "stationary";
     return { class: marks.filter(Boolean).join(" "), cells: [name, ...values, String(run.steps), number(run.gap), run.seconds.toFixed(1), { content: ended, class: "text" }] };
   });
   const focused = document.activeElement?.closest?.("#table tr")?.rowIndex;
