@@ -1,5 +1,6 @@
 """The report: what its data holds, that it is one safe file, and what a person meets who opens it."""
 
+import dataclasses
 import json
 import re
 
@@ -13,14 +14,17 @@ from bipareto.report import Run, write_report
 from bipareto.report.data import page_data, to_json
 from bipareto.report.document import SCRIPTS, asset, report
 
-NAMES = ("loss <script>alert(1)</script>", "energy & heat [J]", "delay [ms]")
+NAMES = ("loss <script>alert(1)</script>", "<b>heat</b> &amp; [J]", "delay [ms]")
 CERTIFICATE = {"gap": 1e-3, "gap_low": 9e-4, "gap_high": 1.1e-3, "error": float("nan"), "certain": False, "lemma": 1.0}
 
 
 @pytest.fixture(scope="module")
 def explored():
-    """Three preferences and two seeds; one run failed."""
-    return fronts.noisy(bp.preferences.focused(3, 0.7), seeds=2, steps=700, failing=[(1, 1)], names=NAMES, reference=-0.5)
+    """Three preferences and two seeds; one run failed, where its values would have been the best."""
+    rows = bp.preferences.focused(3, 0.7)
+    found = fronts.noisy(rows, seeds=2, steps=700, failing=[(1, 1)], names=NAMES, reference=-0.5)
+    found.solutions[1][1] = dataclasses.replace(found.solutions[1][1], values=np.full(3, 0.01))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +61,8 @@ def test_long_histories_are_thinned_and_short_ones_are_not(explored):
     np.testing.assert_allclose(runs[0]["history"]["gap"], np.asarray(history.gap)[kept], rtol=1e-5)
     short = page_data([Run("short", fronts.noisy(bp.preferences.focused(3), seeds=1, steps=4))])["runs"]
     assert short[0]["history"]["steps"] == [0, 1, 2, 3]
-    many = page_data([Run("many", fronts.noisy(np.full((400, 3), 1 / 3), seeds=1, steps=200))])["runs"]
-    assert {len(run["history"]["steps"]) for run in many} == {75}
+    many = page_data([Run("many", fronts.noisy(np.full((150, 3), 1 / 3), seeds=1, steps=210))])["runs"]
+    assert {len(run["history"]["steps"]) for run in many} == {200}
 
 
 def test_what_is_no_finite_number_becomes_null():
@@ -116,6 +120,7 @@ def test_the_report_in_a_browser(file, explored, tab):
         expect(page.locator(place)).to_contain_text(NAMES[1])
     for chart in ("#radar", "#scatter"):  # drawn by plotly, which reads some markup
         expect(page.locator(chart)).to_contain_text("<script>alert(1")
+        expect(page.locator(chart)).to_contain_text("<b>heat</b>")
     expect(page.locator("#table tr.failed")).to_contain_text("FAILED: `upper` returned NaN or Inf")
     expect(page.locator("#certificate-table tbody tr")).to_have_count(6)
     expect(page.locator("#facts")).to_contain_text("bipareto explore --out '<b>here</b>'")
@@ -176,6 +181,11 @@ def test_brushing_and_picking_with_the_pointer(file, explored, tab):
     expect(page.locator("#brushed")).to_have_text(f"{kept} of 6 runs cross all marks")
     page.get_by_role("button", name="Show all").click()
     expect(page.locator("#table tr.outside")).to_have_count(0)
+    point = page.locator("#scatter path.point").first
+    point.hover(force=True)  # plotly listens above its points
+    expect(page.locator("#scatter .hoverlayer")).to_contain_text(NAMES[1])
+    point.click(force=True)
+    expect(page.locator("#chosen strong")).to_have_text("r = 0.7 0.15 0.15, seed 0")
     page.locator("#run").select_option(label="r = 0.15 0.7 0.15, seed 1 (failed)")
     expect(page.locator("#thinned")).to_have_text("300 of 350 steps drawn")
 
