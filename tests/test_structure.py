@@ -34,6 +34,7 @@ ORDER = [
     "setups",
     "public",
     "datasets",
+    "report",
     "experiments",
     "report",
     "cli",
