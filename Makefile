@@ -3,12 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo browser test lint bench clean
 
 help:
 	@echo "make demo   clean five noisy copies of handwritten digits under five preferences (about a minute)"
 	@echo "make test   lint, type check and run the tests"
 	@echo "make lint   ruff and pyright only"
+	@echo "make browser  install chromium, for the tests of the report and of the page"
 	@echo "make bench  time the library on this machine, write benchmarks/results"
 	@echo "make setup  install the development environment into .venv"
 
@@ -21,7 +22,7 @@ setup: .venv/.dev
 	@touch $@
 
 .venv/.demo: .venv/.python pyproject.toml constraints.txt
-	$(PIP_INSTALL) -e '.[plot]'
+	$(PIP_INSTALL) -e '.[plot,report]'
 	@touch $@
 
 .venv/.dev: .venv/.python pyproject.toml constraints.txt
@@ -40,7 +41,15 @@ lint: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-test: lint
+# The tests of the report and of the page need a browser; where it cannot be installed they are skipped and say so.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+		{ root=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
+		{ $$root apt-get install --yes --no-install-recommends chromium || \
+		{ $$root apt-get update && $$root apt-get install --yes --no-install-recommends chromium; }; } >/dev/null 2>&1 </dev/null || \
+		echo "No chromium, and apt-get could not install it: tests in a browser are skipped."; }
+
+test: lint browser
 	$(BIN)/python -m pytest -n 2
 
 bench: .venv/.bench

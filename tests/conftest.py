@@ -3,6 +3,7 @@
 import gc
 import os
 import pathlib
+import shutil
 
 import jax
 import pytest
@@ -29,3 +30,45 @@ def data_folder():
     if not (DATA / "mnist").is_dir():
         pytest.skip(f"MNIST and FC100 are not in {DATA}: set BIPARETO_DATA to their folder")
     return DATA
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A browser; tests that need one are skipped where there is none (`make browser` installs it)."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no chromium on this machine: run make browser")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A tab that remembers what it complained about and whom it asked."""
+
+    def __init__(self, browser, width=1280):
+        self.page = browser.new_page(viewport={"width": width, "height": 900})
+        self.page.set_default_timeout(20_000)
+        self.complaints, self.asked = [], set()
+        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type != "log" else None)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog {dialog.message}"))
+        self.page.on("request", lambda request: self.asked.add(request.url))
+
+
+@pytest.fixture
+def tab(chromium):
+    """Opens tabs; whatever a page logs, throws or pops up fails the test."""
+    opened = []
+
+    def open_tab(width=1280):
+        opened.append(Watched(chromium, width))
+        return opened[-1]
+
+    yield open_tab
+    for one in opened:
+        one.page.close()
+    assert [one.complaints for one in opened] == [[] for _ in opened]

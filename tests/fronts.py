@@ -12,11 +12,12 @@ COUNTS = OracleCounts(1, 2, 3, 4)
 
 
 def history(values, gap):
-    """A history with the given values [K, S] and gaps [K]; the rest is zero."""
+    """A history with the given values [K, S] and gaps [K], equal weights and margins of zero; the rest is of no use."""
     zero = jnp.zeros(())
     one = jnp.zeros(values.shape[1])
     record = Record(one, one, jnp.zeros((1, 1)), zero, zero, zero, zero, jnp.zeros(1), COUNTS)
-    return eqx.tree_at(lambda record: (record.values, record.gap), record, (values, gap))
+    columns = (values, gap, np.full(values.shape, 1 / values.shape[1]), np.zeros(len(gap)))
+    return eqx.tree_at(lambda record: (record.values, record.gap, record.weights, record.margin), record, columns)
 
 
 def run(values, curve=None, gap=None, status=bp.Status.COMPLETED, x=None, seconds=0.1):

@@ -106,6 +106,8 @@ def test_demo_prints_its_table_and_saves_its_figure(tmp_path, monkeypatch, capsy
     assert shown.count("*") == 1 + 5
     assert (tmp_path / "results" / "hyper_cleaning.png").stat().st_size > 20_000
     assert str(tmp_path / "results" / "hyper_cleaning.png") in shown
+    assert f"Report:  {tmp_path / 'results' / 'report.html'}" in shown
+    assert "loss, 45% wrong [nats]" in (tmp_path / "results" / "report.html").read_text()
 
 
 def test_demo_refuses_wrong_settings(monkeypatch, capsys, tmp_path):

@@ -13,7 +13,8 @@ from matplotlib.container import ErrorbarContainer
 import bipareto as bp
 import fronts
 from bipareto import preferences
-from bipareto.front.pictures import KINDS, shared
+from bipareto.front import looks
+from bipareto.front.pictures import KINDS
 
 R3 = np.vstack([preferences.focused(3, 0.8), [[0.4, 0.4, 0.2], [1 / 3, 1 / 3, 1 / 3]]])
 NAMES = ("validation loss [nats]", "energy per inference [mJ]", "latency [ms]")
@@ -217,14 +218,14 @@ def test_a_few_preferences_have_their_own_line_and_many_share_that_of_their_firs
     assert texts(BROKEN.plot())[1:4] == ["0.1 0.8 0.1", "0.1 0.1 0.8 (failed)", "0.4 0.4 0.2"]
     assert texts(fronts.noisy(preferences.focused(6, 0.5)[:2], seeds=1).plot())[1] == "$\\phi_{2}$ 0.5, others 0.1"
     lattice = preferences.lattice(3, 6)  # 28, of which four have their largest entry twice or three times
-    found = shared.groups(fronts.noisy(lattice, seeds=1))
+    found = looks.groups(fronts.noisy(lattice, seeds=1))
     assert [group.label for group in found] == [*[f"$\\phi_{{{s}}}$ (8)" for s in (1, 2, 3)], "several equally (4)"]
     assert sorted(p for group in found for p in group.rows) == list(range(28))
     for s, group in enumerate(found[:3]):
         assert all(np.argmax(lattice[p]) == s for p in group.rows)
     axes = FIFTY.plot().axes[0]
     assert len(axes.containers) == 50
-    styles = [(to_hex(style["color"]), style["marker"]) for style in map(shared._style, range(30))]
+    styles = [(to_hex(style["color"]), style["marker"]) for style in map(looks.style, range(30))]
     assert len(set(styles)) == 30
 
 
@@ -248,4 +249,4 @@ def test_bands_are_drawn_in_the_colour_of_their_line():
     axes = THREE.plot("convergence").axes[0]
     assert all(isinstance(band, PolyCollection) for band in axes.collections)
     colours = [to_hex(band.get_facecolor()[0][:3]) for band in axes.collections]
-    assert colours == [colour.lower() for colour in shared.COLOURS[:5]]
+    assert colours == [colour.lower() for colour in looks.COLOURS[:5]]

@@ -9,6 +9,7 @@ import pytest
 
 SOURCE = pathlib.Path(__file__).parents[1] / "src" / "bipareto"
 ORDER = [
+    "wording",
     "errors",
     "status",
     "layout",
@@ -30,8 +31,14 @@ ORDER = [
     "front",
     "comparison",
     "theory",
+    "setups",
+    "public",
     "datasets",
+    "report",
     "experiments",
+    "report",
+    "cli",
+    "__main__",
 ]
 FILES = sorted(SOURCE.rglob("*.py"))
 
@@ -90,6 +97,6 @@ def test_importing_does_not_pull_in_the_extras():
         "flax",
         "scipy.optimize",
     )
-    code = f"import sys, bipareto; print([name for name in {extras} if name in sys.modules])"
+    code = f"import sys, bipareto; bipareto.solve; print([name for name in {extras} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

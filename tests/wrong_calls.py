@@ -748,6 +748,15 @@ WRONG = {
         "`preferences[0]` must be strictly positive",
     ),
     # the quadratic program
+    "a setup of no problem": (lambda: bp.Setup(3, X, Y), "`problem` must be a Problem or SeparableProblem; found 3"),
+    "a setup with the name of an algorithm": (
+        lambda: bp.Setup(PROBLEM, X, Y, algorithm="wc_mhgd"),
+        "`algorithm` must be an algorithm or None; found 'wc_mhgd'",
+    ),
+    "a setup with listed defaults": (
+        lambda: bp.Setup(PROBLEM, X, Y, defaults=[1]),
+        "`defaults` must be a dict of settings; found [1]",
+    ),
     "gram not square": (
         lambda: bp.simplex_qp(jnp.ones((3, 2))),
         "`gram` must be a square [S, S] matrix; found shape (3, 2)",

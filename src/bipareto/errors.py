@@ -1,17 +1,15 @@
 """Errors are part of the interface: every message gives parameter, rule, what was found, and a remedy."""
 
-import difflib
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import jax
 import numpy as np
 from jax.core import Tracer
 
+from bipareto.wording import message, one_of
 
-def message(parameter: str, rule: str, found: object, remedy: str) -> str:
-    return f"`{parameter}` must {rule}; found {found}; {remedy}"
+__all__ = ["flag", "message", "one_of", "positive_number", "positive_vector", "reference_point", "whole_number"]
 
 
 def positive_number(parameter: str, value: Any, remedy: str, *, zero: bool = False) -> Any:
@@ -42,17 +40,6 @@ def flag(parameter: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(message(parameter, "be True or False", repr(value), "pass a bool"))
     return value
-
-
-def one_of(parameter: str, value: Any, choices: Iterable[str | None]) -> Any:
-    """One of a few words (or None); the error lists them and suggests the nearest."""
-    known = list(choices)
-    if (value is None or isinstance(value, str)) and value in known:
-        return value
-    words = [word for word in known if word is not None]
-    near = difflib.get_close_matches(str(value), words, 1)
-    remedy = f"did you mean {near[0]!r}?" if near else "pass one of these"
-    raise ValueError(message(parameter, "be one of " + ", ".join(map(repr, known)), repr(value), remedy))
 
 
 def reference_point(reference: Any, objectives: int) -> np.ndarray:

@@ -62,7 +62,7 @@ class Decaying(eqx.Module):
     size: Any
     power: Any
 
-    def __init__(self, size: float = 0.1, power: float = 0.5):
+    def __init__(self, size: Any = 0.1, power: Any = 0.5):
         self.size = positive_number("size of Decaying", size, "pass the size of the first step")
         self.power = positive_number("power of Decaying", power, "1/2 and 3/4 are common, 0 is constant", zero=True)
 

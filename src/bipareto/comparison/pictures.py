@@ -6,8 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bipareto.errors import message, one_of
+from bipareto.front.looks import COLOURS, MARKERS
 from bipareto.front.pictures.radar import spokes
-from bipareto.front.pictures.shared import COLOURS, MARKERS, tidy
+from bipareto.front.pictures.shared import tidy
 
 if TYPE_CHECKING:
     from bipareto.comparison.result import Comparison, Run

@@ -1,6 +1,6 @@
 """`make demo`: clean digits whose labels are wrong at five rates, once under each preference and once without any.
 
-Prints a table of validation losses (rows: preferences), saves the numbers and a figure in `demo-results`.
+Prints a table of validation losses (rows: preferences), saves the numbers, a figure and a report in `demo-results`.
 """
 
 import argparse
@@ -9,49 +9,52 @@ import pathlib
 import time
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from bipareto import preferences
 from bipareto.algorithms import mgda, wc_mhgd
-from bipareto.datasets import digits
 from bipareto.experiments.demo_figure import draw
-from bipareto.experiments.hyper_cleaning import Split, accuracy, cleaning_problem, corrupted, split
-from bipareto.hypergradient import CG, hypergradient
+from bipareto.experiments.hyper_cleaning import Split, accuracy
+from bipareto.experiments.small import DIGITS, RATES, SIZES, digits_cleaning
+from bipareto.front import Front
+from bipareto.hypergradient import hypergradient
 from bipareto.lower import GradientDescent
-from bipareto.solver import solve
-
-RATES = (0.0, 0.15, 0.3, 0.45, 0.6)
-SIZES = (1000, 397, 400)
-SETTINGS = {"step_size": 3000.0, "lower_step_size": 2.0, "lower_steps": 50, "hypergradient": CG(steps=10)}
+from bipareto.report import Run, write_report
+from bipareto.solver import Solution, solve
+from bipareto.store import environment
 
 
-def run(steps: int = 200, seed: int = 0) -> dict:
-    """All runs of the demo, as plain numbers."""
-    images, labels = digits()
-    images = np.concatenate([images, np.ones((len(images), 1), images.dtype)], axis=1)
-    train, validation, test = split(images, labels, SIZES, seed)
-    noisy = corrupted(train.labels, RATES, 10, seed)
-    problem = cleaning_problem(train, noisy, validation, ridge=1e-3)
-    x0, y0 = jnp.zeros(len(train.labels)), jnp.zeros((len(RATES), images.shape[1], 10))
-
+def run(steps: int = 200, seed: int = 0) -> tuple[dict, list[Solution]]:
+    """All runs of the demo, as plain numbers and as they are."""
+    problem, x0, y0, train, noisy, _, test, _ = digits_cleaning(seed)
     runs = {f"{rate:.0%} wrong": r for rate, r in zip(RATES, preferences.focused(len(RATES), peak=0.8), strict=True)}
-    before, _ = hypergradient(problem, x0, y0, lower=GradientDescent(SETTINGS["lower_step_size"], steps=2000))
-    table = {"not cleaned": {"losses": before.tolist()}}
+    before, _ = hypergradient(problem, x0, y0, lower=GradientDescent(DIGITS["lower_step_size"], steps=2000))
+    table, solutions = {"not cleaned": {"losses": before.tolist()}}, []
     for name, preference in {**runs, "no preference": None}.items():
-        algorithm = mgda(**SETTINGS) if preference is None else wc_mhgd(preference, **SETTINGS)
+        algorithm = mgda(**DIGITS) if preference is None else wc_mhgd(preference, **DIGITS)
         began = time.perf_counter()
         solution = solve(problem, algorithm, x0, y0, steps=steps)
         if solution.status.failed:
             raise SystemExit(f"{name}: {solution.message}")
         print(f"  {name:<14} {time.perf_counter() - began:5.1f} s, gap {solution.history.gap[-1]:.1e}", flush=True)
+        solutions.append(solution)
         table[name] = {
             "losses": solution.values.tolist(),
             "test_accuracy": accuracy(solution.y, test).tolist(),
             "weight_by_rate": _weights(solution.x, train, noisy),
             "gap": solution.history.gap.tolist(),
         }
-    return {"rates": RATES, "steps": steps, "seed": seed, "runs": table}
+    return {"rates": RATES, "steps": steps, "seed": seed, "runs": table}, solutions
+
+
+def report_of(results: dict, solutions: list[Solution]) -> list[Run]:
+    """What the report shows: the runs under a preference as one front, the one without as another."""
+    names = tuple(f"loss, {rate:.0%} wrong [nats]" for rate in RATES)
+    settings = {**DIGITS, "hypergradient": "CG(steps=10)", "steps": results["steps"], "seed": results["seed"]}
+    command = f"python -m bipareto.experiments.demo --steps {results['steps']} --seed {results['seed']}"
+    facts = {"settings": settings, "versions": environment(), "command": command}
+    preferred = Front(preferences.focused(len(RATES), peak=0.8), [[one] for one in solutions[:-1]], names=names)
+    return [Run("WC-MHGD", preferred, facts), Run("MGDA", Front(None, [solutions[-1:]], names=names), facts)]
 
 
 def _weights(x: jax.Array, train: Split, noisy: np.ndarray) -> list[float]:
@@ -87,12 +90,13 @@ def main() -> None:
 
     print(f"Hyper-cleaning of {SIZES[0]} handwritten digits, {len(RATES)} tasks whose labels are wrong at different rates.")
     print(f"{arguments.steps} upper steps of WC-MHGD for each preferred task, then without a preference (MGDA):")
-    results = run(arguments.steps, arguments.seed)
+    results, solutions = run(arguments.steps, arguments.seed)
     (arguments.out / "hyper_cleaning.json").write_text(json.dumps(results, indent=1))
     print(f"\nLoss on clean validation images; * lowest of its column:\n\n{table(results)}\n")
     figure = arguments.out / "hyper_cleaning.png"
     draw(json.loads((arguments.out / "hyper_cleaning.json").read_text())).savefig(figure, dpi=150)
-    print(f"Numbers: {arguments.out / 'hyper_cleaning.json'}\nFigure:  {figure}")
+    report = write_report(report_of(results, solutions), arguments.out / "report.html")
+    print(f"Numbers: {arguments.out / 'hyper_cleaning.json'}\nFigure:  {figure}\nReport:  {report}")
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from matplotlib.figure import Figure
 
 from bipareto.comparison import Comparison
 from bipareto.comparison.pictures import falling, radar
+from bipareto.front.looks import COLOURS, MARKERS
 from bipareto.front.pictures.radar import spokes
-from bipareto.front.pictures.shared import COLOURS, MARKERS, tidy
+from bipareto.front.pictures.shared import tidy
 
 # What the paper plots: accuracy where there is one for both parts, 1/loss otherwise; larger is better in both.
 _MEASURES = {

@@ -1,13 +1,8 @@
-"""The paper's figures, one name each: run what is missing, save it, draw from what is saved.
+"""The paper's figures, one name each: run what is missing, save it, draw from what is saved. See `bipareto reproduce`."""
 
-python -m bipareto.experiments.reproduce NAME [--preset tuned] [--out results]
-"""
-
-import argparse
 import dataclasses
 import json
 import pathlib
-import sys
 from typing import Any
 
 from bipareto.comparison import Comparison
@@ -97,22 +92,3 @@ def _read(file: pathlib.Path) -> dict:
         return json.loads(file.read_text())
     except ValueError as error:
         raise CorruptFile(f"`{file}` must hold saved results; found {error}; delete it and run again") from error
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bipareto.experiments.reproduce", description=__doc__)
-    parser.add_argument("name", choices=[*FIGURES, "all"], metavar="NAME", help=", ".join([*FIGURES, "all"]))
-    parser.add_argument("--preset", default="tuned", choices=["paper", "tuned", "quick"])
-    parser.add_argument("--out", default="results", help="folder for results and figures")
-    parser.add_argument("--seeds", type=int, default=None, help="how many (default: the preset's)")
-    arguments = parser.parse_args()
-    for name in FIGURES if arguments.name == "all" else [arguments.name]:
-        try:
-            print(reproduce(name, arguments.preset, arguments.out, arguments.seeds), flush=True)
-        except (ValueError, OSError, ModuleNotFoundError) as error:
-            print(error, file=sys.stderr)
-            sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

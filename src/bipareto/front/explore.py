@@ -16,7 +16,7 @@ from bipareto.front.fleet import Fleet, Task
 from bipareto.front.front import Front, Recipe, checked_names
 from bipareto.front.plan import Plan, seed_keys
 from bipareto.problem import Problem, SeparableProblem
-from bipareto.progress import Progress
+from bipareto.progress import Progress, Show
 from bipareto.solver import Algorithm, start
 from bipareto.solver.saving import Saver, run_settings, solutions_from, solutions_part
 
@@ -37,7 +37,7 @@ def explore(
     names: Sequence[str] | None = None,
     batch: int | None = None,
     devices: Sequence[Any] | None = None,
-    progress: bool | None = None,
+    progress: Show = None,
     directory: Any = None,
     resume: bool = False,
     save_every: float = 30.0,
@@ -52,7 +52,7 @@ def explore(
     so many preferences more, each in the largest gap of the front at that time. `names`: of the objectives.
 
     `devices`: those to divide the runs over (None: all, of all processes). `batch`: how many runs to map at once (None: as
-    many as fit the memory). `directory`, `resume`, `save_every`: as in `solve`.
+    many as fit the memory). `progress`, `directory`, `resume`, `save_every`: as in `solve`.
     """
     steps = whole_number("steps", steps, "pass the number of upper steps")
     seeds = whole_number("seeds", seeds, "pass the number of runs per preference")
@@ -109,26 +109,10 @@ def _sail(fleet: Fleet, plan: Plan, saver: Saver, line: Progress, number: int, w
         fleet.advance()
         for i in np.flatnonzero(active):
             saver.records(fleet.runs[i].number, int(fleet.done[i]), fleet.records[i][-1])
-        values, gaps = fleet.last()
         ended = len(plan.solutions) + int((~fleet.active).sum())
         done = len(plan.solutions) * steps + int(np.where(fleet.active, fleet.done, steps).sum())
-        head = f"runs {ended}/{plan.total}  "
-        line(done, _mean(values), float(_mean(gaps)), head, lambda v=values, g=gaps: _rows_shown(fleet, v, g))
+        line(done, fleet.rows, (ended, plan.total))
         saver.chunk(number, lambda: fleet.snapshot(width=width))
-
-
-def _mean(rows: np.ndarray) -> Any:
-    return np.nanmean(rows, axis=0) if np.isfinite(rows).any() else np.nan * rows[0]
-
-
-def _rows_shown(fleet: Fleet, values: np.ndarray, gaps: np.ndarray, most: int = 12) -> list[str]:
-    """The objective table of the runs in flight."""
-    lines = []
-    for i, run in list(enumerate(fleet.runs))[:most]:
-        r = "no preference" if run.preference is None else " ".join(f"{entry:.2f}" for entry in run.preference[:8])
-        cells = " ".join(f"{value:9.4g}" for value in values[i][:8])
-        lines.append(f"  {r}  |{cells}  |  gap {gaps[i]:.1e}  step {fleet.done[i]}")
-    return lines + ([f"  ... and {fleet.count - most} runs more"] if fleet.count > most else [])
 
 
 def _rows(algorithm: Algorithm, preferences: Any, objectives: int) -> list[Any]:

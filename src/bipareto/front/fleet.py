@@ -13,6 +13,7 @@ from jaxtyping import Array
 from bipareto.distributed import agree, fetch, place
 from bipareto.errors import message
 from bipareto.oracles import Oracles
+from bipareto.progress import Row
 from bipareto.solver import Algorithm, Ended, Record, Solution, State, advance, chunk_size, conclude
 from bipareto.solver.loop import next_length, record_shape
 from bipareto.solver.saving import Part, Saver, state_arrays, state_from, stored
@@ -138,15 +139,15 @@ class Fleet:
         (seconds,) = agree(time.perf_counter() - began)
         self.length = next_length(self.length, seconds, self.task.size)
 
-    def last(self) -> tuple[np.ndarray, np.ndarray]:
-        """Values [runs, S] and gap [runs] of every run's last step; NaN before its first."""
-        values = np.full((self.count, self.task.oracles.objectives), np.nan)
-        gaps = np.full(self.count, np.nan)
-        for i, pieces in enumerate(self.records):
-            if self.done[i]:
-                piece = next(piece for piece in reversed(pieces) if len(piece.gap))
-                values[i], gaps[i] = piece.values[-1], piece.gap[-1]
-        return values, gaps
+    def rows(self) -> list[Row]:
+        """Where every run stands."""
+        nothing = np.full(self.task.oracles.objectives, np.nan)
+        found = []
+        for run, pieces, done in zip(self.runs, self.records, self.done, strict=True):
+            piece = next((piece for piece in reversed(pieces) if len(piece.gap)), None)
+            start = Row(run.preference, nothing, nothing, np.nan, 0)
+            found.append(start if piece is None else Row.of(run.preference, piece, int(done)))
+        return found
 
     @property
     def seconds(self) -> float:

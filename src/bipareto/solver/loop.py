@@ -14,7 +14,7 @@ from bipareto.distributed import agree, fetch
 from bipareto.errors import message, positive_number, whole_number
 from bipareto.oracles import Oracles, bind, convolves
 from bipareto.problem import Problem, SeparableProblem
-from bipareto.progress import Progress
+from bipareto.progress import Progress, Row, Show
 from bipareto.solver.conclusion import Ended, conclude
 from bipareto.solver.records import Algorithm, Evaluations, Record, Solution, State
 from bipareto.solver.saving import Part, Saver, run_settings, solutions_from, solutions_part, state_arrays, state_from
@@ -32,7 +32,7 @@ def solve(
     key: Any = None,
     tolerance: float | None = None,
     evaluate_every: int | None = None,
-    progress: bool | None = None,
+    progress: Show = None,
     callback: Callable[[int, Record], Any] | None = None,
     directory: Any = None,
     resume: bool = False,
@@ -42,7 +42,8 @@ def solve(
 
     `key`: needed where the algorithm draws batches; the same key gives the same run. `evaluate_every`: take the
     values of the full data every so many steps (`Solution.evaluations`), beside the estimates in the history.
-    `tolerance`: stop where the stationarity gap is at most this. `progress`: a line on standard error (None: on a terminal).
+    `tolerance`: stop where the stationarity gap is at most this. `progress`: a line on standard error (None: on a terminal),
+    or a function that gets a `progress.Update` twice a second.
     `callback(done, records)`: called after every compiled chunk with its records (leading axis: step).
 
     `directory`: a folder for settings, records and a checkpoint every `save_every` seconds. With `resume=True` a run that
@@ -74,7 +75,7 @@ def solve(
             records = run.advance()
             saver.records(0, run.done, records)
             if len(records.gap):
-                line(run.done, np.asarray(records.values[-1]), float(records.gap[-1]))
+                line(run.done, lambda records=records: [Row.of(None, records, run.done)])
                 if callback is not None:
                     callback(run.done, records)
             saver.chunk(0, run.snapshot)

@@ -1,6 +1,6 @@
 from bipareto.store.directory import NotSaved, Position, RunDirectory
 from bipareto.store.files import CorruptFile, export, from_plain, pack, to_plain, unpack, write_whole
-from bipareto.store.settings import describe, difference, program
+from bipareto.store.settings import describe, difference, environment, program
 from bipareto.store.signals import Interrupts
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "RunDirectory",
     "describe",
     "difference",
+    "environment",
     "export",
     "from_plain",
     "pack",

@@ -9,7 +9,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bipareto.errors import message, one_of
-from bipareto.front.pictures.shared import blank, crowded, heading, label, legend, picked, styles, tidy
+from bipareto.front.looks import crowded, label, styles
+from bipareto.front.pictures.shared import blank, heading, legend, picked, tidy
 
 if TYPE_CHECKING:
     from bipareto.front.front import Front

@@ -6,7 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bipareto.front.pictures.shared import blank, crowded, heading, label, legend, need_runs, picked, styles, tidy
+from bipareto.front.looks import crowded, label, styles
+from bipareto.front.pictures.shared import blank, heading, legend, need_runs, picked, tidy
 
 if TYPE_CHECKING:
     from bipareto.front.front import Front

@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from bipareto.errors import message, one_of
-from bipareto.front.pictures.shared import blank, crowded, heading, label, legend, need_runs, picked, styles
+from bipareto.front.looks import crowded, label, styles
+from bipareto.front.pictures.shared import blank, heading, legend, need_runs, picked
 
 if TYPE_CHECKING:
     from bipareto.front.front import Front

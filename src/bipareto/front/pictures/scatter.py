@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bipareto.errors import message
-from bipareto.front.pictures.shared import blank, crowded, groups, heading, label, legend, need_runs, picked, tidy
+from bipareto.front.looks import crowded, groups, label
+from bipareto.front.pictures.shared import blank, heading, legend, need_runs, picked, tidy
 
 if TYPE_CHECKING:
     from bipareto.front.front import Front

@@ -1,8 +1,7 @@
-"""What all pictures of a front have in common: which colour is which preference, and what is written around the data."""
+"""What all pictures of a front have in common: what is written around the data."""
 
-import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -10,50 +9,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from bipareto.errors import message, one_of
+from bipareto.front.looks import crowded, groups
 
 if TYPE_CHECKING:
     from bipareto.front.front import Front
-
-# Okabe and Ito's colours, told apart with any colour vision (less the yellow, too faint on white); markers for those who
-# print in grey. Dotted lines are left for runs that failed.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-LINES = ("-", "--", "-.")
-SEVERAL = {"color": "0.55", "marker": "*", "linestyle": "-"}
-
-
-class Group(NamedTuple):
-    """Preferences that share a line of the legend."""
-
-    label: str
-    rows: list[int]
-    style: dict[str, Any]
-
-
-def groups(front: "Front") -> list[Group]:
-    """Each preference for itself where the colours suffice, otherwise those that put the most on the same objective."""
-    lost = [bool(row.all()) for row in front.failed]
-    if front.preferences is None:
-        return [Group("no preference", list(range(len(lost))), _style(0))]
-    if not crowded(front):
-        return [Group(_label(front, p) + (" (failed)" if failed else ""), [p], _style(p)) for p, failed in enumerate(lost)]
-    order = np.sort(front.preferences, axis=1)
-    single = order[:, -1] > order[:, -2] * (1 + 1e-9)
-    top = np.where(single, np.argmax(front.preferences, axis=1), -1)
-    found = [(s, np.flatnonzero(top == s).tolist()) for s in range(front.preferences.shape[1])]
-    made = [Group(f"{label(front, s)} ({len(rows)})", rows, _style(s)) for s, rows in found if rows]
-    rest = np.flatnonzero(top == -1).tolist()
-    return made + ([Group(f"several equally ({len(rest)})", rest, SEVERAL)] if rest else [])
-
-
-def styles(front: "Front") -> list[dict[str, Any]]:
-    """How to draw each preference, in their order."""
-    found = {p: group.style for group in groups(front) for p in group.rows}
-    return [found[p] for p in range(len(front.solutions))]
-
-
-def crowded(front: "Front") -> bool:
-    return len(front.solutions) > len(COLOURS)
 
 
 def picked(front: "Front", objectives: Any) -> list[int]:
@@ -71,11 +30,6 @@ def picked(front: "Front", objectives: Any) -> list[int]:
     if len(set(index)) < len(index):
         raise ValueError(message("objectives", "be different", list(objectives), "name each once"))
     return [int(one) for one in index]
-
-
-def label(front: "Front", s: int, width: int = 22) -> str:
-    """The name of an objective for a picture, broken into lines."""
-    return f"$\\phi_{{{s + 1}}}$" if front.names is None else textwrap.fill(front.names[s], width)
 
 
 def need_runs(front: "Front") -> None:
@@ -117,20 +71,3 @@ def legend(figure: Figure, front: "Front", extra: Sequence[Any] = (), line: bool
 def tidy(axes: Any) -> None:
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def _style(i: int) -> dict[str, Any]:
-    turn = i // len(COLOURS)
-    marker = MARKERS[(i + turn) % len(MARKERS)]
-    return {"color": COLOURS[i % len(COLOURS)], "marker": marker, "linestyle": LINES[turn % len(LINES)]}
-
-
-def _label(front: "Front", p: int) -> str:
-    """All entries of a preference where they fit, otherwise its two largest."""
-    r = np.asarray(front.preferences)[p]
-    if len(r) <= 5:
-        return " ".join(f"{entry:.2g}" for entry in r)
-    first, second, *_, last = np.argsort(-r, kind="stable").tolist()
-    if np.isclose(r[second], r[last]):
-        return f"{label(front, first)} {r[first]:.2g}, others {r[last]:.2g}"
-    return f"{label(front, first)} {r[first]:.2g}, {label(front, second)} {r[second]:.2g}, …"

@@ -1,0 +1,3 @@
+from bipareto.cli.main import main
+
+__all__ = ["main"]
