@@ -1,6 +1,7 @@
 """The live page: who may use it, that it solves, cancels and saves, and what a person does on it."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -45,7 +46,8 @@ def live(front):
 def fresh(live, front):
     """The server, with the front as it was at the start."""
     live.session.close()
-    live.session.front, live.session.steps, live.session.time_limit = front, None, 600.0
+    live.session.run = dataclasses.replace(live.session.run, front=front)
+    live.session.steps = None
     live.saved.clear()
     return live
 
@@ -273,21 +275,21 @@ def test_a_person_chooses_solves_and_exports(fresh, front, tab):
     assert page.url == base  # the token is no part of the address any more
     expect(page.locator("#chosen")).to_contain_text(served.NAMES[0])
     page.locator("#weight-2").press("End")
-    r = np.array([0.5, 0.5, 1.0]) / 2.0
+    r = np.array([0.1, 0.1, 1.0]) / 1.2
     expect(page.locator("#chosen td").nth(1)).to_have_text(f"{front.select(r).values[0]:.4g}")
     page.locator("#solve").click()
     expect(page.locator("#progress")).to_contain_text("it is part of the front and saved")
     expect(page.locator("#table tbody tr")).to_have_count(4)
-    expect(page.locator("#chosen strong")).to_have_text("r = 0.25 0.25 0.5")
+    expect(page.locator("#chosen strong")).to_have_text("r = 0.083 0.083 0.83")
     np.testing.assert_allclose(fresh.saved[0].preferences[3], r, rtol=1e-12)
     with page.expect_download() as download:
         page.locator("#export").click()
     with np.load(download.value.path(), allow_pickle=False) as archive:
         np.testing.assert_array_equal(archive["x"], fresh.saved[0].solutions[3][0].x)
     page.locator("#back").click()
-    expect(page.locator("#table tr.chosen td").first).not_to_have_text("r = 0.25 0.25 0.5")
+    expect(page.locator("#table tr.chosen td").first).not_to_have_text("r = 0.083 0.083 0.83")
     page.locator("#forward").click()
-    expect(page.locator("#chosen strong")).to_have_text("r = 0.25 0.25 0.5")
+    expect(page.locator("#chosen strong")).to_have_text("r = 0.083 0.083 0.83")
     assert all(address.startswith(base) for address in watched.asked)
     assert len(watched.asked) > 10
 
