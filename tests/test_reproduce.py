@@ -6,10 +6,13 @@ import json
 import numpy as np
 import pytest
 
+from bipareto import preferences
+from bipareto.comparison import Comparison
 from bipareto.datasets import digits
-from bipareto.experiments import figures, hyper_cleaning, studies
+from bipareto.experiments import contests, figures, hyper_cleaning, studies
 from bipareto.experiments.geometry import GRADIENTS, PREFERENCE, VALUES, geometry
 from bipareto.experiments.reproduce import FIGURES, reproduce
+from bipareto.store import describe
 
 TINY = dataclasses.replace(
     hyper_cleaning.QUICK, sizes=(60, 40, 40), steps=3, lower_steps=2, seeds=2,
@@ -27,8 +30,8 @@ def tiny(monkeypatch):
 def test_every_figure_of_the_paper_has_a_name():
     assert set(FIGURES) == {
         "geometry",
-        *(f"deterministic-{kind}" for kind in ("preferences", "extreme", "u", "depth", "none-5", "none-10")),
-        *(f"stochastic-{kind}" for kind in ("preferences", "u", "depth", "none-5", "none-10")),
+        *(f"deterministic-{kind}" for kind in ("preferences", "extreme", "u", "depth", "none-5", "none-10", "comparison")),
+        *(f"stochastic-{kind}" for kind in ("preferences", "u", "depth", "none-5", "none-10", "comparison")),
     }
     assert FIGURES["deterministic-extreme"].study.settings("paper").peak == 0.96
     assert FIGURES["stochastic-none-10"].study.settings("paper").tasks == 10
@@ -58,6 +61,45 @@ def test_a_study_is_run_once_saved_and_drawn(tmp_path, monkeypatch):
     np.testing.assert_allclose(error, np.abs(runs[0] - runs[1]) / 2)
 
 
+@pytest.mark.usefixtures("tiny")
+def test_a_comparison_is_run_once_per_seed_saved_and_drawn(tmp_path, monkeypatch):
+    whole = contests.CONTESTS["stochastic-comparison"]
+    some = lambda settings: {name: whole.methods(settings)[name] for name in ("WC-MHGD", "SOBA")}  # noqa: E731
+    monkeypatch.setitem(contests.CONTESTS, whole.name, dataclasses.replace(whole, methods=some, grid=(1.0, 3.0), points=2))
+    picture = reproduce(whole.name, "quick", tmp_path, seeds=1)
+    first = Comparison.load(picture.with_suffix(".json"))
+    reproduce(whole.name, "quick", tmp_path)
+    found = Comparison.load(picture.with_suffix(".json"))
+    assert len(found.start) == TINY.seeds
+    assert found.chosen == first.chosen
+    np.testing.assert_array_equal(found.runs[0].track.values, first.runs[0].track.values)
+    assert found.of("WC-MHGD")[0].track.steps[-1] == TINY.steps  # its own budget
+    assert found.names[4] == "60% wrong"
+    assert {len(run.measures["test_accuracy"]) for run in found.runs} == {5}
+    assert picture.stat().st_size > 10_000
+    monkeypatch.setattr(contests, "compare", None)  # nothing is computed again
+    reproduce(whole.name, "quick", tmp_path)
+    monkeypatch.setitem(contests.CONTESTS, whole.name, dataclasses.replace(whole, methods=some, grid=(1.0, 9.0)))
+    with pytest.raises(ValueError, match="hold results of the same settings; found grid"):
+        reproduce(whole.name, "quick", tmp_path)
+
+
+@pytest.mark.parametrize("name", contests.CONTESTS)
+def test_every_method_of_a_comparison_follows_step_size_and_settings(name):
+    contest = contests.CONTESTS[name]
+    settings = studies.EXPERIMENTS[contest.experiment].presets["tuned"]
+    rows = preferences.focused(settings.tasks, settings.peak)
+    for build in contest.methods(settings).values():
+        algorithm = build(7.0, rows[1])
+        told = describe("", algorithm)
+        assert 7.0 in told.values()
+        weighting = getattr(algorithm, "weighting", None)
+        weights = getattr(weighting, "preference", getattr(weighting, "weights", None))
+        if weights is not None:
+            np.testing.assert_allclose(weights, rows[1])
+        assert algorithm.draws == (contest.experiment == "stochastic")
+
+
 def synthetic(name, seeds=2):
     """Results of the right form with known numbers."""
     study = FIGURES[name].study
@@ -72,7 +114,7 @@ def synthetic(name, seeds=2):
     return head | {"variants": [dataclasses.asdict(variant) for variant in study.variants], "seeds": rows}
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if name != "geometry"])
+@pytest.mark.parametrize("name", [name for name, figure in FIGURES.items() if figure.study])
 def test_every_figure_draws_all_its_variants(name, tmp_path):
     results = synthetic(name)
     figure = getattr(figures, FIGURES[name].drawing)(results)

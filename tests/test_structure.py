@@ -28,6 +28,7 @@ ORDER = [
     "preferences",
     "metrics",
     "front",
+    "comparison",
     "theory",
     "datasets",
     "report",

@@ -76,6 +76,12 @@ def explore(preferences, **options):
     return bp.explore(PROBLEM, bp.wc_mhgd(R), preferences, X, Y, 2, **options)
 
 
+def compared(methods=None, **options):
+    methods = {"a": lambda size, r: bp.mgda(size)} if methods is None else methods
+    settings = {"budget": 100.0, "step_sizes": (0.1,), "judge": bp.GradientDescent()}
+    return bp.compare(PROBLEM, methods, X, Y, **settings | options)
+
+
 FRONT = fronts.front([R, R], [[[1.0, 2.0]], [[2.0, 1.0]]])
 THREE = fronts.front([[0.2, 0.3, 0.5]], [[[1.0, 2.0, -1.0]]], names=("loss", "energy", "seed"))
 SEVEN = fronts.front(None, np.ones((1, 1, 7)))
@@ -721,6 +727,27 @@ WRONG = {
         lambda: learned(channels=(2, 2, 2, 2)),
         "`channels` must have no more blocks than 8 x 8 pixels can be halved; found (2, 2, 2, 2)",
     ),
+    # comparisons
+    "no budget": (lambda: compared(budget=0.0), "`budget` must be a number > 0; found 0"),
+    "another unit": (lambda: compared(unit="call"), "did you mean 'calls'?"),
+    "no methods": (lambda: compared(methods={}), "`methods` must map names to build(step_size, preference)"),
+    "a method that builds nothing": (
+        lambda: compared(methods={"mine": lambda size, r: None}),
+        "`methods[mine]` must build an algorithm; found None",
+    ),
+    "no step sizes": (lambda: compared(step_sizes=()), "`step_sizes` must be a grid of numbers; found ()"),
+    "a step size twice": (lambda: compared(step_sizes=(0.1, 0.1)), "`step_sizes` must be different"),
+    "a negative step size": (lambda: compared(step_sizes=(0.1, -1.0)), "`step_sizes[1]` must be a number > 0; found -1.0"),
+    "a step size for another method": (lambda: compared(step_sizes={"b": 0.1}), "`step_sizes` must name ['a']; found ['b']"),
+    "a judge of another kind": (lambda: compared(judge=bp.CG()), "`judge` must be a GradientDescent"),
+    "never judged": (lambda: compared(points=0), "`points` must be an integer >= 1; found 0"),
+    "seeds without a key to compare": (lambda: compared(seeds=2), "`key` must be given for more than one seed"),
+    "a corner of two": (lambda: compared(reference=[1.0, 2.0, 3.0]), "`reference` must be a number or a vector of"),
+    "a name too few": (lambda: compared(names=("one",)), "`names` must be"),
+    "a preference of zero to compare": (
+        lambda: compared(preferences=[[0.0, 1.0]]),
+        "`preferences[0]` must be strictly positive",
+    ),
     # the quadratic program
     "gram not square": (
         lambda: bp.simplex_qp(jnp.ones((3, 2))),
@@ -746,6 +773,7 @@ if __name__ == "__main__":
     import sys
 
     sys.modules["bipareto.solver.loop"].__dict__["advance"] = refuse
+    sys.modules["bipareto.comparison.judge"].__dict__["_judged"] = refuse
     sys.modules["bipareto.front.fleet"].__dict__["_advance_all"] = refuse
     sys.modules["bipareto.hypergradient.estimate"].__dict__["_estimate"] = refuse
     jax.config.update("jax_enable_x64", True)

@@ -17,6 +17,7 @@ from bipareto.algorithms import (
     stocbio,
     wc_mhgd,
 )
+from bipareto.comparison import Comparison, compare
 from bipareto.front import Front, evolutionary, explore
 from bipareto.hypergradient import CG, AdjointDescent, Neumann, StochasticNeumann, Unrolled, hypergradient
 from bipareto.lower import Decaying, GradientDescent
@@ -34,6 +35,7 @@ __all__ = [
     "CG",
     "AdjointDescent",
     "Batches",
+    "Comparison",
     "CorruptFile",
     "Decaying",
     "Front",
@@ -53,6 +55,7 @@ __all__ = [
     "WeightedChebyshev",
     "aid",
     "amigo",
+    "compare",
     "distributed",
     "duality_gap",
     "evolutionary",

@@ -63,6 +63,10 @@ class HypergradientDescent(Algorithm):
     def reference(self):
         return self.weighting.reference if isinstance(self.weighting, (WeightedChebyshev, SmoothChebyshev)) else 0.0
 
+    @property
+    def draws(self):
+        return draws_batches(self.hypergradient, self.batches)
+
     def init(self, oracles, x, y, key):
         self.weighting.preference_of(oracles.objectives)
         check_sampling(oracles, self.hypergradient, self.batches, key)
@@ -95,8 +99,7 @@ class HypergradientDescent(Algorithm):
         return after, self._record(oracles, found, gram, weights), verdict
 
     def _draws(self, oracles: Oracles, state: State, key: Any) -> Draws:
-        drawn = draws_batches(self.hypergradient, self.batches)
-        return Draws(oracles, self.batches, jax.random.fold_in(key, state.step) if drawn else None)
+        return Draws(oracles, self.batches, jax.random.fold_in(key, state.step) if self.draws else None)
 
     def _record(self, oracles: Oracles, found: Estimate, gram: Array, weights: Array) -> Record:
         if self.weighting.values_only:

@@ -24,6 +24,10 @@ class Forum(Unguided):
     rho: Any
     averaging: Callable
 
+    @property
+    def draws(self):
+        return False
+
     def init(self, oracles, x, y, key):
         count, average = oracles.objectives, zero_average(oracles, x, y)
         lam = jnp.full(count, 1 / count, average.dtype)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from bipareto.algorithms.unguided import Unguided, as_batches, drawn, record, stepped, zero_average
 from bipareto.errors import message, positive_number
-from bipareto.hypergradient import CG, Hypergradient, check_convergence, check_sampling, estimate
+from bipareto.hypergradient import CG, Hypergradient, check_convergence, check_sampling, draws_batches, estimate
 from bipareto.lower import Decaying, GradientDescent, Step, as_schedule, as_step
 from bipareto.sampling import Batches
 from bipareto.simplex import simplex_qp
@@ -27,6 +27,10 @@ class MoCo(Unguided):
     weights_step: Callable
     rho: Any
     batches: Batches
+
+    @property
+    def draws(self):
+        return draws_batches(self.hypergradient, self.batches)
 
     def init(self, oracles, x, y, key):
         check_sampling(oracles, self.hypergradient, self.batches, key)

@@ -16,7 +16,7 @@ from bipareto.algorithms.unguided import (
     stepped,
     zero_average,
 )
-from bipareto.hypergradient import check_sampling
+from bipareto.hypergradient import check_sampling, draws_batches
 from bipareto.lower import Decaying, Step, as_step
 from bipareto.oracles import OracleCounts
 from bipareto.sampling import Batches
@@ -35,6 +35,10 @@ class Soba(Unguided):
     lower: Step
     adjoint: Step
     batches: Batches
+
+    @property
+    def draws(self):
+        return draws_batches(None, self.batches)
 
     def init(self, oracles, x, y, key):
         self.weighting.preference_of(oracles.objectives)

@@ -18,7 +18,7 @@ from bipareto.algorithms.unguided import (
     zero_average,
 )
 from bipareto.errors import message, positive_number
-from bipareto.hypergradient import check_sampling
+from bipareto.hypergradient import check_sampling, draws_batches
 from bipareto.lower import Step, as_step
 from bipareto.oracles import OracleCounts, Oracles
 from bipareto.sampling import Batches
@@ -38,6 +38,10 @@ class Stable(Unguided):
     bound: Any
     convexity: Any
     batches: Batches
+
+    @property
+    def draws(self):
+        return draws_batches(None, self.batches)
 
     def init(self, oracles, x, y, key):
         self.weighting.preference_of(oracles.objectives)

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from bipareto.comparison import Comparison
+from bipareto.comparison.pictures import falling, radar
 from bipareto.front.looks import COLOURS, MARKERS
 from bipareto.front.pictures.radar import spokes
 from bipareto.front.pictures.shared import tidy
@@ -36,7 +38,7 @@ def radars(results: dict) -> Figure:
         mean, error = measured(results, name)
         _radar(figure.add_subplot(2, len(measures), column + 1, projection="polar"), results, mean, title)
         _bars(figure.add_subplot(2, len(measures), len(measures) + column + 1), results, mean, error, title)
-    _legend(figure, results)
+    _legend(figure)
     return figure
 
 
@@ -62,7 +64,7 @@ def curves(results: dict) -> Figure:
         axes.set_title(f"{title}, mean over objectives", fontsize="medium", pad=14)
         _from_zero_unless_close(axes, runs.mean(axis=0))
         tidy(axes)
-    _legend(figure, results)
+    _legend(figure)
     return figure
 
 
@@ -89,6 +91,28 @@ def alone(results: dict) -> Figure:
         _rings(panel, runs, title)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside left center", frameon=False, title="objective")
     figure.legend(*figure.axes[-1].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    return figure
+
+
+def contest(comparison: Comparison) -> Figure:
+    """Where the methods end, by training and by test, and how fast their gap falls."""
+    facts = comparison.facts
+    figure = Figure(figsize=(15.0, 9.6), layout="constrained")
+    rows: Any = figure.subfigures(2, 1, height_ratios=(1.1, 1))
+    above, below = rows
+    seeds = len(comparison.start)
+    figure.suptitle(f"{facts['contest']}, preset {facts['preset']}, {seeds} seed{'s' * (seeds != 1)}", x=0.01, ha="left")
+    experiment = facts["contest"].removesuffix("-comparison")
+    top = [
+        (None if name == "train_loss" else name, title)
+        for name, title in _MEASURES[experiment]
+        if (experiment, name) != ("deterministic", "train_loss")  # these reach 0, which has no place on a radar of 1/loss
+    ]
+    for column, (measure, title) in enumerate(top):
+        radar(above.add_subplot(1, len(top), column + 1, projection="polar"), comparison, measure, title)
+    for axes, kind in zip(below.subplots(1, 2), ("calls", "seconds"), strict=True):
+        falling(axes, comparison, kind)
+    _legend(figure)
     return figure
 
 
@@ -153,7 +177,7 @@ def _styles(results: dict) -> list[dict]:
     ]
 
 
-def _legend(figure: Figure, results: dict) -> None:
+def _legend(figure: Figure) -> None:
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=8, frameon=False)
 

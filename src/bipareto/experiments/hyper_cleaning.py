@@ -217,14 +217,19 @@ def retrained(x: Float[Array, " n"], data: HyperCleaning) -> np.ndarray:
     return accuracy(_trained(data, share), data.test)
 
 
+class SharedLoss(eqx.Module):
+    """Mean loss over images that count in given shares, with a ridge. Equal for equal ridges, as `TrainingLoss` is."""
+
+    ridge: float
+
+    def __call__(self, x, y, data):
+        images, labels, share = data
+        return jnp.sum(share * cross_entropy(images, y, labels)) / jnp.sum(share) + self.ridge * jnp.sum(y**2)
+
+
 def _trained(data: HyperCleaning, share: np.ndarray, steps: int = 100) -> Float[Array, "S pixels classes"]:
     """Models that minimise the mean loss over images that count in the given shares [S, n]."""
-
-    def loss(x, y, data):
-        images, labels, share = data
-        return jnp.sum(share * cross_entropy(images, y, labels)) / jnp.sum(share) + ridge * jnp.sum(y**2)
-
-    ridge, tasks = data.ridge, len(data.noisy)
+    loss, tasks = SharedLoss(data.ridge), len(data.noisy)
     lower_data = (data.train.images, data.noisy, share.astype(np.float32))
     problem = SeparableProblem(loss, loss, tasks, lower_data, lower_data, (None, 0, 0), (None, 0, 0))
     oracles = bind(problem, data.x0, data.y0)

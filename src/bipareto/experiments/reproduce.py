@@ -10,7 +10,9 @@ import pathlib
 import sys
 from typing import Any
 
+from bipareto.comparison import Comparison
 from bipareto.errors import one_of
+from bipareto.experiments import contests
 from bipareto.experiments.geometry import geometry
 from bipareto.experiments.studies import Study, Variant, run
 from bipareto.store import CorruptFile, export
@@ -63,6 +65,8 @@ def _studies() -> dict[str, tuple[str, Study]]:
 
 _DRAWINGS = {"preferences": "radars", "extreme": "radars", "u": "radars", "depth": "curves", "none": "alone"}
 FIGURES = {name: Figure(claim, study, _DRAWINGS[name.split("-")[1]]) for name, (claim, study) in _studies().items()}
+FIGURES["deterministic-comparison"] = Figure("a larger part of the front than MOML and FORUM", None, "contest")
+FIGURES["stochastic-comparison"] = Figure("better than MoCo in all five objectives", None, "contest")
 FIGURES["geometry"] = Figure("u turns the direction from the r-scaled minimum norm to the worst objective", None, "geometry")
 
 
@@ -74,12 +78,16 @@ def reproduce(
 
     figure = FIGURES[one_of("name", name, tuple(FIGURES))]
     file = pathlib.Path(out) / preset / f"{name}.json"
+    picture = file.with_suffix(".png")
+    if name in contests.CONTESTS:
+        contests.run(contests.CONTESTS[name], preset, file, seeds, progress)
+        figures.contest(Comparison.load(file)).savefig(picture, dpi=110)
+        return picture
     if figure.study is None:
         file.parent.mkdir(parents=True, exist_ok=True)
         export(file, (json.dumps(geometry(), indent=1) + "\n").encode())
     else:
         run(figure.study, preset, file, seeds, progress)
-    picture = file.with_suffix(".png")
     getattr(figures, figure.drawing)(_read(file)).savefig(picture, dpi=110)
     return picture
 

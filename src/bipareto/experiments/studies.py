@@ -39,30 +39,28 @@ class Experiment:
     load: Callable[[], Any]
     build: Callable[..., Any]
     algorithm: Callable[..., Any]
-    measures: Callable[[Solution, Any], dict]
+    measures: Callable[[Any, Any, Any], dict]
     names: Callable[[Any], list[str]]
     batch: int | None
 
 
-def _cleaning_measures(run: Solution, data: Any) -> dict:
+def _cleaning_measures(x: Any, y: Any, data: Any) -> dict:
     test = tuple(map(jnp.asarray, data.test))
-    losses = jax.vmap(lambda y: hyper_cleaning.validation_loss(run.x, y, test))(run.y)
-    weight = hyper_cleaning.weights(run.x, data)
+    losses = jax.vmap(lambda model: hyper_cleaning.validation_loss(x, model, test))(y)
+    weight = hyper_cleaning.weights(x, data)
     return {
-        "train_loss": run.values,
         "test_loss": losses,
-        "test_accuracy": hyper_cleaning.accuracy(run.y, data.test),
-        "retrained_accuracy": hyper_cleaning.retrained(run.x, data),
+        "test_accuracy": hyper_cleaning.accuracy(y, data.test),
+        "retrained_accuracy": hyper_cleaning.retrained(x, data),
         "clean_weight": weight.clean,
         "corrupted_weight": weight.corrupted,
     }
 
 
-def _meta_measures(run: Solution, data: Any) -> dict:
+def _meta_measures(x: Any, y: Any, data: Any) -> dict:
     return {
-        "train_loss": run.values,
-        "train_accuracy": meta_learning.accuracy(run.x, run.y, data.query),
-        "test_accuracy": meta_learning.accuracy(run.x, run.y, data.test),
+        "train_accuracy": meta_learning.accuracy(x, y, data.query),
+        "test_accuracy": meta_learning.accuracy(x, y, data.test),
     }
 
 
@@ -174,7 +172,7 @@ def _seed(
         )
         seconds.append(time.perf_counter() - began)
         for variant, (solution,) in zip(group, front.solutions, strict=True):
-            found[variant.label] = _numbers(solution, experiment.measures(solution, data))
+            found[variant.label] = _numbers(solution, experiment.measures(solution.x, solution.y, data))
     return {"seed": seed, "seconds": seconds, "runs": [found[variant.label] for variant in study.variants]}
 
 
@@ -189,6 +187,7 @@ def _numbers(solution: Solution, measures: dict, points: int = 60) -> dict:
     return {
         "status": solution.status.name,
         "steps": steps,
+        "train_loss": _rounded(solution.values),
         **{name: _rounded(values) for name, values in measures.items()},
         "curve": {
             "step": shown.tolist(),

@@ -66,7 +66,7 @@ def _end(run: Ended, history: Record, evaluated: tuple[Any, Any] | None) -> tupl
         values, y = evaluate(run.algorithm, run.oracles, run.state, run.key) if evaluated is None else evaluated
         bad = ~np.isfinite(fetch(values))
         if not bad.any():
-            return values, run.state.x, y, Status.UPPER_OVERSHOT if _grew(history) else status, -1
+            return values, run.state.x, y, Status.UPPER_OVERSHOT if ran_away(history) else status, -1
         status, objective = Status.NON_FINITE_VALUE, -1 if bad.all() and bad.size > 1 else int(np.argmax(bad))
     last = history.values[-1] if len(history.gap) else np.full(run.oracles.objectives, np.nan)
     return last, run.safe_x, run.state.y, status, objective
@@ -82,7 +82,7 @@ def _blamed(run: Ended, status: Status, objective: int) -> int:
     return objective
 
 
-def _grew(history: Record) -> bool:
+def ran_away(history: Any) -> bool:
     """Whether the run ran away. Finite numbers are no failure of a step, so this is judged over the whole run."""
     heights = np.max(np.abs(history.values), axis=1)
     return bool(heights[-1] > 1e3 * heights[0] and history.gap[-1] > 1e3 * history.gap[0])

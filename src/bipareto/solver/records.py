@@ -70,6 +70,11 @@ class Algorithm(eqx.Module):
     def reference(self) -> Any:
         """The point z from which its preference measures the objectives; 0 without one."""
 
+    @property
+    @abc.abstractmethod
+    def draws(self) -> bool:
+        """Whether it draws batches; its oracle counts are then of samples, otherwise of calls on all data."""
+
     @abc.abstractmethod
     def init(self, oracles: Oracles, x: Array, y: Array, key: Any) -> State:
         """The state before the first step; raises where the settings do not fit the problem."""
