@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -339,3 +340,17 @@ def test_a_killed_server_leaves_what_was_saved(tmp_path):
     assert grown.values.shape == (4, 1, 3)
     np.testing.assert_allclose(grown.preferences[3], [0.6, 0.2, 0.2])
     assert [entry.name for entry in tmp_path.iterdir()] == ["front.npz"]
+
+
+def test_other_machines_are_served_where_that_is_allowed(front):
+    server = LiveServer(front, lambda _: None, {}, host="0.0.0.0", allow_remote=True)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    token, port = server.url.partition("token=")[2], httpx.URL(server.url).port
+    assert httpx.URL(server.url).host == socket.gethostname().lower()
+    address = f"http://127.0.0.2:{port}/"  # this machine, by an address that was not named
+    assert httpx.get(address, params={"token": token}, trust_env=False).status_code == 303
+    wrong = {"Host": f"evil.example:{port}"}
+    assert httpx.get(address, params={"token": token}, headers=wrong, trust_env=False).status_code == 400
+    server.stop()
+    thread.join()
