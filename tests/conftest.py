@@ -32,7 +32,7 @@ def data_folder():
     return DATA
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
     """A browser; tests that need one are skipped where there is none (`make browser` installs it)."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -1,11 +1,13 @@
 """The live page: who may use it, that it solves, cancels and saves, and what a person does on it."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -45,7 +47,8 @@ def live(front):
 def fresh(live, front):
     """The server, with the front as it was at the start."""
     live.session.close()
-    live.session.front, live.session.steps, live.session.time_limit = front, None, 600.0
+    live.session.run = dataclasses.replace(live.session.run, front=front)
+    live.session.steps = None
     live.saved.clear()
     return live
 
@@ -273,21 +276,21 @@ def test_a_person_chooses_solves_and_exports(fresh, front, tab):
     assert page.url == base  # the token is no part of the address any more
     expect(page.locator("#chosen")).to_contain_text(served.NAMES[0])
     page.locator("#weight-2").press("End")
-    r = np.array([0.5, 0.5, 1.0]) / 2.0
+    r = np.array([0.1, 0.1, 1.0]) / 1.2
     expect(page.locator("#chosen td").nth(1)).to_have_text(f"{front.select(r).values[0]:.4g}")
     page.locator("#solve").click()
     expect(page.locator("#progress")).to_contain_text("it is part of the front and saved")
     expect(page.locator("#table tbody tr")).to_have_count(4)
-    expect(page.locator("#chosen strong")).to_have_text("r = 0.25 0.25 0.5")
+    expect(page.locator("#chosen strong")).to_have_text("r = 0.083 0.083 0.83")
     np.testing.assert_allclose(fresh.saved[0].preferences[3], r, rtol=1e-12)
     with page.expect_download() as download:
         page.locator("#export").click()
     with np.load(download.value.path(), allow_pickle=False) as archive:
         np.testing.assert_array_equal(archive["x"], fresh.saved[0].solutions[3][0].x)
     page.locator("#back").click()
-    expect(page.locator("#table tr.chosen td").first).not_to_have_text("r = 0.25 0.25 0.5")
+    expect(page.locator("#table tr.chosen td").first).not_to_have_text("r = 0.083 0.083 0.83")
     page.locator("#forward").click()
-    expect(page.locator("#chosen strong")).to_have_text("r = 0.25 0.25 0.5")
+    expect(page.locator("#chosen strong")).to_have_text("r = 0.083 0.083 0.83")
     assert all(address.startswith(base) for address in watched.asked)
     assert len(watched.asked) > 10
 
@@ -337,3 +340,17 @@ def test_a_killed_server_leaves_what_was_saved(tmp_path):
     assert grown.values.shape == (4, 1, 3)
     np.testing.assert_allclose(grown.preferences[3], [0.6, 0.2, 0.2])
     assert [entry.name for entry in tmp_path.iterdir()] == ["front.npz"]
+
+
+def test_other_machines_are_served_where_that_is_allowed(front):
+    server = LiveServer(front, lambda _: None, {}, host="0.0.0.0", allow_remote=True)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    token, port = server.url.partition("token=")[2], httpx.URL(server.url).port
+    assert httpx.URL(server.url).host == socket.gethostname().lower()
+    address = f"http://127.0.0.2:{port}/"  # this machine, by an address that was not named
+    assert httpx.get(address, params={"token": token}, trust_env=False).status_code == 303
+    wrong = {"Host": f"evil.example:{port}"}
+    assert httpx.get(address, params={"token": token}, headers=wrong, trust_env=False).status_code == 400
+    server.stop()
+    thread.join()

@@ -214,3 +214,24 @@ def test_several_fronts_and_few_objectives_in_a_browser(tmp_path, tab):
     page.goto(write_report(several[1:], tmp_path / "lost.html").as_uri())
     expect(page.locator("#chosen")).to_contain_text("No run ended well")
     expect(page.locator("#scatter-figure")).to_be_hidden()
+
+
+def test_sliders_reach_objectives_of_very_different_sizes(tmp_path, tab):
+    uneven = fronts.front(bp.preferences.focused(2, 0.7), [[[0.1, 1e4]], [[0.02, 2e4]]])
+    page = tab().page
+    page.goto(write_report([Run("uneven", uneven)], tmp_path / "uneven.html").as_uri())
+    expect(page.locator("#chosen td").nth(1)).to_have_text("0.1000")
+    page.locator("#weight-0").press("End")
+    page.locator("#weight-1").press("Home")
+    r = np.array(page.evaluate("page.view.preference"))
+    assert r[1] / r[0] == pytest.approx(1e-7)
+    assert uneven.select(r) is uneven.solutions[1][0]
+    expect(page.locator("#chosen td").nth(1)).to_have_text("0.02000")
+    page.locator("#levels summary").click()
+    page.locator("#level-0").fill("0.05")
+    page.locator("#level-1").fill("15000")
+    page.get_by_role("button", name="Use these levels").click()
+    wanted = bp.preferences.from_aspiration([0.05, 15000.0])
+    np.testing.assert_allclose(page.evaluate("page.view.preference"), wanted, rtol=1e-12)
+    page.locator("#weight-0").press("End")  # where it is: the other keeps what no slider could hold exactly
+    np.testing.assert_allclose(page.evaluate("page.view.preference"), wanted, rtol=1e-12)

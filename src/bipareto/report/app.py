@@ -83,7 +83,7 @@ class Answers:
         }
 
     def page(self, _: Request) -> Response:
-        return HTMLResponse(live_page(self.session.name))
+        return HTMLResponse(live_page(self.session.run.name))
 
     def file(self, request: Request) -> Response:
         if request.path_params["name"] not in self.files:

@@ -16,8 +16,16 @@ from bipareto.metrics import hypervolume, nondominated
 from bipareto.solver import Solution
 
 # Plotly's names of the markers and lines of the pictures.
-SYMBOLS = {"o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross", "X": "x"}
-SYMBOLS["*"] = "star"
+SYMBOLS = {
+    "o": "circle",
+    "s": "square",
+    "^": "triangle-up",
+    "D": "diamond",
+    "v": "triangle-down",
+    "P": "cross",
+    "X": "x",
+    "*": "star",
+}
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot"}
 # A curve of more points than a screen has columns looks the same; all curves together should stay a few megabytes.
 CURVE_POINTS, ALL_POINTS = 300, 30_000
@@ -95,8 +103,8 @@ def plain(node: Any) -> Any:
         return {str(key): plain(value) for key, value in node.items()}
     if isinstance(node, (list, tuple)):
         return [plain(value) for value in node]
-    if isinstance(node, (np.ndarray, np.generic)) or hasattr(node, "__array__"):
-        return plain(np.asarray(node).tolist())
+    if isinstance(node, (np.ndarray, np.generic)):
+        return plain(node.tolist())
     if isinstance(node, float):
         return node if math.isfinite(node) else None
     return node if node is None or isinstance(node, (bool, int, str)) else str(node)
@@ -137,7 +145,7 @@ def _entry(solution: Solution, points: int) -> dict[str, Any]:
         "status": solution.status.name,
         "message": solution.message,
         "steps": steps,
-        "gap": history.gap[-1] if steps else None,
+        "gap": float(history.gap[-1]) if steps else None,
         "seconds": solution.seconds,
         "oracles": solution.oracles._asdict(),
         "history": {"steps": kept, **curves},
@@ -188,9 +196,9 @@ def _look(group: Group) -> dict[str, str]:
 
 
 def _hypervolumes(runs: list[Run]) -> list[dict[str, Any]]:
-    """Of each front, below the worst values of all; nothing where moocore is not installed or no run ended well."""
+    """Of each front, below the worst values of all; nothing where there is nothing to compare, or moocore is missing."""
     points = [run.front.points for run in runs]
-    if not all(map(len, points)):
+    if len(runs) == 1 or not all(map(len, points)):
         return [{} for _ in runs]
     corner = np.concatenate(points).max(axis=0)
     try:

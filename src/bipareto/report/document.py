@@ -1,6 +1,7 @@
 """The page as one document: markup, style, scripts and data, from the package's own files and plotly's."""
 
 import base64
+import functools
 import hashlib
 import html
 import importlib.resources
@@ -55,6 +56,7 @@ def asset(name: str) -> str:
     return (importlib.resources.files("bipareto.report") / "assets" / name).read_text(encoding="utf-8")
 
 
+@functools.cache
 def plotly_script() -> str:
     try:
         from plotly.offline import get_plotlyjs

@@ -33,8 +33,9 @@ class Session:
     def __init__(
         self, front: Front, save: Callable[[Front], None], facts: dict[str, Any], time_limit: float, steps: int | None
     ):
-        self.front, self.save, self.facts = front, save, dict(facts)
-        self.time_limit, self.steps = time_limit, steps
+        # One attribute for both, replaced at once: whoever reads it meanwhile sees the old or the new.
+        self.run = Run(str(facts.get("name") or "Choose a solution"), front, facts)
+        self.save, self.time_limit, self.steps = save, time_limit, steps
         self.cannot = _cannot(front)
         self._lock, self._cancel = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -42,12 +43,12 @@ class Session:
         self._listeners: dict[asyncio.Queue, asyncio.AbstractEventLoop] = {}
 
     @property
-    def name(self) -> str:
-        return str(self.facts.get("name") or "Choose a solution")
+    def front(self) -> Front:
+        return self.run.front
 
     def page(self) -> str:
         """The data of the page, as JSON."""
-        return to_json(page_data([Run(self.name, self.front, self.facts)], live=True, cannot=self.cannot))
+        return to_json(page_data([self.run], live=True, cannot=self.cannot))
 
     def solve(self, preference: Any) -> None:
         """Start to solve for a preference; `Busy` while another solve is in flight."""
@@ -128,20 +129,25 @@ class Session:
             raise _Stopped(CANCELLED)
         if solution.status.failed:
             return {"outcome": "failed", "message": f"The run failed: {solution.message}"}
-        front = self.front
-        # One row per run: a new preference has one run, whatever the number of seeds the others had.
-        rows = np.repeat(np.asarray(front.preferences), front.failed.shape[1], axis=0)
-        runs = [[run] for row in front.solutions for run in row]
-        self.front = dataclasses.replace(front, preferences=np.vstack([rows, r]), solutions=[*runs, [solution]])
-        if self.facts.get("certificates") is not None:
-            self.facts["certificates"] = [*self.facts["certificates"], None]
-        ended = {"outcome": "solved", "index": len(runs)}
+        self.run = _grown(self.run, r, solution)
+        ended = {"outcome": "solved", "index": len(self.front.solutions) - 1}
         told = f"Solved in {seconds:.1f} s, {len(solution.history.gap)} steps"
         try:
             self.save(self.front)
         except Exception as error:
             return {**ended, "message": f"{told}, but it could not be saved: {error}"}
         return {**ended, "message": f"{told}; it is part of the front and saved."}
+
+
+def _grown(run: Run, r: np.ndarray, solution: Solution) -> Run:
+    """The run with one solution more. Every solution gets a row of its own: the new one has no seeds beside it."""
+    front, facts = run.front, dict(run.facts)
+    rows = np.repeat(np.asarray(front.preferences), front.failed.shape[1], axis=0)
+    single = [[one] for row in front.solutions for one in row]
+    if facts.get("certificates") is not None:
+        facts["certificates"] = [*facts["certificates"], None]
+    grown = dataclasses.replace(front, preferences=np.vstack([rows, r]), solutions=[*single, [solution]])
+    return Run(run.name, grown, facts)
 
 
 def exported(front: Front, index: int) -> bytes:

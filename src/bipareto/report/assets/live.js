@@ -2,7 +2,8 @@
 // The page's side of the server: solve, cancel, progress and the export of x.
 
 async function post(path, content) {
-  const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(content) });
+  const headers = { "Content-Type": "application/json" };
+  const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(content) });
   if (!answer.ok) throw new Error((await answer.json()).problem);
 }
 
@@ -21,10 +22,11 @@ function connect(data, page) {
     byId("bar").hidden = !yes;
   };
   byId("live").hidden = false;
-  byId("solve").addEventListener("click", () => post("api/solve", { preference: page.preference() }).catch((error) => tell(error.message)));
+  const ask = (path, content) => post(path, content).catch((error) => tell(error.message));
+  byId("solve").addEventListener("click", () => ask("api/solve", { preference: page.preference() }));
   byId("cancel").addEventListener("click", () => {
     tell("Cancelling after the steps in flight …");
-    post("api/cancel", {}).catch((error) => tell(error.message));
+    ask("api/cancel", {});
   });
   busy(false);
   tell(data.cannot ?? "");
@@ -35,7 +37,8 @@ function connect(data, page) {
     const { done, steps, seconds, gap, values } = JSON.parse(event.data);
     busy(true);
     byId("bar").value = done / steps;
-    tell(done ? `Step ${done} of ${steps}, ${seconds.toFixed(1)} s, gap ${number(gap)}, values ${values.map(number).join(", ")}` : "Compiling …");
+    const now = () => `${seconds.toFixed(1)} s, gap ${number(gap)}, values ${values.map(number).join(", ")}`;
+    tell(done ? `Step ${done} of ${steps}, ${now()}` : "Compiling …");
   });
   events.addEventListener("idle", async () => {
     if (!byId("bar").hidden) page.joined(await fetchFront(), null); // the end came while nobody listened

@@ -1,15 +1,16 @@
 "use strict";
 // The page: what is chosen, and everything drawn from it.
 
-const page = { data: null, view: null, choices: null };
+const page = { data: null, view: null, choices: null, decades: 2 };
 
 function start(data) {
-  const middle = data.names.map(() => 0.5);
-  page.view = { weights: middle, preference: shares(middle), pinned: false, chosen: -1, best: [], brushes: data.names.map(() => null), brush };
+  const brushes = data.names.map(() => null);
+  page.view = { weights: [], preference: [], pinned: false, chosen: -1, best: [], brushes, brush };
   byId("problem").hidden = true;
   document.querySelector("main").hidden = false;
   take(data);
-  page.view.chosen = nearest(data.runs, page.view.preference, data.reference);
+  page.decades = decades(data);
+  aim(data.names.map(() => 10 ** (-page.decades / 2)));
   page.choices = new Choices(snapshot());
   makeInputs();
   drawChoice();
@@ -18,19 +19,29 @@ function start(data) {
   drawCurves();
 }
 
+/** How many powers of ten the sliders span: enough to balance objectives whose units differ in size. */
+function decades(data) {
+  const size = (run, s) => (run.failed ? 0 : run.values[s] - data.reference[s]);
+  const sizes = data.names.map((_, s) => Math.max(...data.runs.map((run) => size(run, s))));
+  const [low, high] = [Math.min(...sizes), Math.max(...sizes)];
+  return low > 0 ? Math.max(2, 1 + Math.ceil(Math.log10(high / low))) : 2;
+}
+
 /** New data: at the start, and when a point has joined. */
 function take(data) {
   data.runs.forEach((run, index) => (run.index = index));
   const good = data.runs.filter((run) => !run.failed);
   page.view.best = data.names.map((_, s) => (good.length ? Math.min(...good.map((run) => run.values[s])) : null));
   page.data = data;
-  const failed = data.runs.length - good.length;
+  const count = (many, what) => (many ? [`${many} ${what}`] : []);
   const nondominated = data.runs.filter((run) => run.nondominated).length;
-  const parts = [`${data.runs.length} runs`, `${data.names.length} objectives`, `${nondominated} nondominated`, ...(failed ? [`${failed} failed`] : [])];
-  byId("summary").textContent = parts.join(" · ");
+  const numbers = [`${data.runs.length} runs`, `${data.names.length} objectives`, ...count(nondominated, "nondominated")];
+  byId("summary").textContent = [...numbers, ...count(data.runs.length - good.length, "failed")].join(" · ");
   byId("written").textContent = `${data.live ? "Served" : "Written"} by bipareto, ${data.written}`;
-  const options = data.runs.map((run) => make("option", { value: run.index }, `${run.title}${run.failed ? " (failed)" : ""}`));
-  byId("run").replaceChildren(...options);
+  const shown = byId("run").value;
+  const text = (run) => `${run.title}${run.failed ? " (failed)" : ""}`;
+  byId("run").replaceChildren(...data.runs.map((run) => make("option", { value: run.index }, text(run))));
+  byId("run").value = shown || "0";
   byId("legend").replaceChildren(make("li", { class: "hint" }, data.grouped), ...data.groups.map(legendItem));
   byId("objectives").replaceChildren(...data.objectives.map(legendItem));
   drawFronts(data, page.view.best);
@@ -40,13 +51,17 @@ function take(data) {
 
 function makeInputs() {
   const { names, reference } = page.data;
+  const row = (kind, id, name, ...inputs) => make("div", { class: kind }, make("label", { for: id }, name), ...inputs);
   byId("sliders").replaceChildren(...names.map((name, s) => {
-    const input = make("input", { type: "range", id: `weight-${s}`, min: 0.01, max: 1, step: 0.01, oninput: slide, onchange: () => keep(s) });
-    return make("div", { class: "slider" }, make("label", { for: `weight-${s}` }, name), input, make("output", { for: `weight-${s}`, id: `share-${s}` }));
+    const id = `weight-${s}`;
+    const range = { min: -page.decades, max: 0, step: page.decades / 100 };
+    const input = make("input", { type: "range", id, ...range, oninput: () => slide(s), onchange: () => keep(s) });
+    return row("slider", id, name, input, make("output", { for: id, id: `share-${s}` }));
   }));
   byId("aspirations").replaceChildren(...names.map((name, s) => {
-    const input = make("input", { type: "number", id: `level-${s}`, step: "any", required: true, placeholder: `above ${number(reference[s])}` });
-    return make("div", { class: "level" }, make("label", { for: `level-${s}` }, name), input);
+    const id = `level-${s}`;
+    const placeholder = `above ${number(reference[s])}`;
+    return row("level", id, name, make("input", { type: "number", id, step: "any", required: true, placeholder }));
   }));
   for (const [id, start_] of [["across", 0], ["up", Math.min(1, names.length - 1)]]) {
     byId(id).replaceChildren(...names.map((name, s) => make("option", { value: s }, name)));
@@ -68,8 +83,9 @@ function aim(weights) {
   page.view.chosen = nearest(page.data.runs, page.view.preference, page.data.reference);
 }
 
-function slide() {
-  aim(page.data.names.map((_, s) => Number(byId(`weight-${s}`).value)));
+/** A slider holds the power of ten of its weight. */
+function slide(s) {
+  aim(page.view.weights.with(s, 10 ** Number(byId(`weight-${s}`).value)));
   drawChoice();
 }
 
@@ -90,13 +106,17 @@ function useLevels(event) {
   try {
     const levels = page.data.names.map((_, s) => byId(`level-${s}`).valueAsNumber);
     const preference = fromAspiration(levels, page.data.reference, page.data.names);
-    const most = Math.max(...preference);
-    aim(preference.map((entry) => entry / most));
+    aim(upToOne(preference));
     byId("levels-problem").textContent = "";
     keep();
   } catch (error) {
     byId("levels-problem").textContent = error.message;
   }
+}
+
+function upToOne(weights) {
+  const most = Math.max(...weights);
+  return weights.map((weight) => weight / most);
 }
 
 function snapshot() {
@@ -114,23 +134,24 @@ function brush(s, interval) {
   drawChoice();
 }
 
-/** A point joined the front: it is chosen, for the preference it was solved for. */
+/** The front has grown; the run that joined is chosen, with the preference it was solved for. */
 function joined(data, index) {
   take(data);
-  if (index !== null) {
-    pick(index);
-    byId("run").value = String(index);
-  }
-  drawChoice();
+  if (index === null) return drawChoice();
+  const wish = data.runs[index].preference;
+  if (wish.some((entry, s) => Math.abs(entry - page.view.preference[s]) > 1e-9)) aim(upToOne(wish));
+  byId("run").value = String(index);
   drawCurves();
+  return pick(index);
 }
 
 /** All that depends on the choice and on the brushes. */
 function drawChoice() {
   const { data, view, choices } = page;
   view.weights.forEach((weight, s) => {
-    byId(`weight-${s}`).value = String(weight);
-    byId(`share-${s}`).textContent = view.preference[s].toFixed(3);
+    byId(`weight-${s}`).value = String(Math.log10(weight));
+    byId(`weight-${s}`).setAttribute("aria-valuetext", share(view.preference[s]));
+    byId(`share-${s}`).textContent = share(view.preference[s]);
   });
   byId("back").disabled = choices.at === 0;
   byId("forward").disabled = choices.at === choices.made.length - 1;

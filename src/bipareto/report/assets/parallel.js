@@ -1,5 +1,5 @@
 "use strict";
-// Parallel coordinates, upright on wide screens and lying on narrow ones. A brush is an interval [low, high] of an objective.
+// Parallel coordinates, upright on wide screens and lying on narrow ones. A brush is an interval of an objective's values.
 
 const PAD = 6;
 
@@ -15,7 +15,8 @@ function drawParallel(node, data, view) {
   const path = (run) => frame.axes.map((axis, s) => `${s ? "L" : "M"}${axis.at(run.values[s]).join(" ")}`).join("");
   const order = (run) => (run === data.runs[view.chosen] ? 2 : inside(run, view.brushes) ? 1 : 0);
   const lines = good.toSorted((a, b) => order(a) - order(b)).map((run) => parallelLine(run, path(run), order(run), data));
-  const svg = makeSvg("svg", { viewBox: `0 0 ${frame.width} ${frame.height}`, role: "group", "aria-label": "Parallel coordinates" });
+  const viewBox = `0 0 ${frame.width} ${frame.height}`;
+  const svg = makeSvg("svg", { viewBox, role: "group", "aria-label": "Parallel coordinates" });
   svg.append(...lines, ...frame.axes.map((axis, s) => parallelAxis(axis, s, data, view)));
   const focused = node.contains(document.activeElement) ? document.activeElement.dataset.objective : undefined;
   node.replaceChildren(svg);
@@ -64,7 +65,8 @@ function parallelAxis(axis, s, data, view) {
   };
   const parts = [makeSvg("line", line), ...parallelTexts(axis, data.names[s])];
   if (brush) parts.push(makeSvg("rect", { class: "brush", ...band(axis, along(brush[0]), along(brush[1]), 8) }));
-  parts.push(makeSvg("rect", { class: "grip", ...band(axis, a, b, 16), onpointerdown: (event) => dragBrush(event, axis, s, view) }));
+  const onpointerdown = (event) => dragBrush(event, axis, s, view);
+  parts.push(makeSvg("rect", { class: "grip", ...band(axis, a, b, 16), onpointerdown }));
   return makeSvg("g", attributes, ...parts);
 }
 

@@ -31,13 +31,18 @@ function filled(element, attributes, children) {
   return element;
 }
 
-/** Four significant digits; a dash for what is unknown. */
+/** Four significant digits or more; a dash for what is unknown. */
 function number(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
   if (value === 0) return "0";
-  if (size < 1e-3 || size >= 1e5) return value.toExponential(2);
-  return Number.isInteger(value) ? String(value) : value.toPrecision(4);
+  if (size < 1e-3 || size >= 1e6) return value.toExponential(2);
+  return Number.isInteger(value) || size >= 1e4 ? value.toFixed(0) : value.toPrecision(4);
+}
+
+/** An entry of a preference. */
+function share(value) {
+  return value < 0.001 ? number(value) : value.toFixed(3);
 }
 
 /** A text for plotly, which reads some markup. */
@@ -45,7 +50,7 @@ function escaped(text) {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** The same, broken into lines of at most `width` characters where there are spaces, and cut after `most` lines. */
+/** The lines of a text, of at most `width` characters, broken where there are spaces and cut after `most` lines. */
 function wrapped(text, width = 18, most = 3) {
   const lines = [""];
   for (const word of text.split(/\s+/)) {
@@ -59,7 +64,8 @@ function wrapped(text, width = 18, most = 3) {
 }
 
 function legendItem(look) {
-  const line = { x1: 0, x2: 26, y1: 8, y2: 8, stroke: look.colour, "stroke-width": 2, "stroke-dasharray": DASHES[look.dash] };
+  const pen = { stroke: look.colour, "stroke-width": 2, "stroke-dasharray": DASHES[look.dash] };
+  const line = { x1: 0, x2: 26, y1: 8, y2: 8, ...pen };
   const mark = makeSvg("path", { d: GLYPHS[look.symbol], transform: "translate(13 8)", fill: look.colour });
   const picture = makeSvg("svg", { width: 26, height: 16, "aria-hidden": "true" }, makeSvg("line", line), mark);
   return make("li", {}, picture, look.label);
@@ -69,9 +75,13 @@ const WORDS = ["Ended", "Rests on"]; // columns of words, not of numbers
 
 /** A table whose cells carry their column's name, for screens too narrow for columns. */
 function table(heads, rows, label, stacked = true) {
-  const head = make("tr", {}, ...heads.map((text) => make("th", { scope: "col", class: WORDS.includes(text) ? "text" : false }, text)));
-  const body = rows.map(({ cells, ...attributes }) => make("tr", attributes, ...cells.map((cell, i) => tableCell(cell, heads[i]))));
-  const whole = make("table", { class: stacked ? "stacked" : false, "aria-label": label }, make("thead", {}, head), make("tbody", {}, ...body));
+  const kind = (head) => (WORDS.includes(head) ? "text" : false);
+  const top = make("tr", {}, ...heads.map((head) => make("th", { scope: "col", class: kind(head) }, head)));
+  const body = rows.map(({ cells, ...attributes }) => {
+    return make("tr", attributes, ...cells.map((cell, i) => tableCell(cell, heads[i])));
+  });
+  const parts = [make("thead", {}, top), make("tbody", {}, ...body)];
+  const whole = make("table", { class: stacked ? "stacked" : false, "aria-label": label }, ...parts);
   return make("div", { class: "framed" }, whole);
 }
 
