@@ -14,7 +14,7 @@ from bipareto.oracles import Oracles
 from bipareto.sampling import Batches, Draws
 from bipareto.solver import Algorithm, Record, State
 from bipareto.status import Status
-from bipareto.weighting import SmoothChebyshev, WeightedChebyshev, Weighting, descent_margin, stationarity_gap
+from bipareto.weighting import MinNorm, SmoothChebyshev, WeightedChebyshev, Weighting, descent_margin, stationarity_gap
 
 
 class HypergradientDescent(Algorithm):
@@ -105,7 +105,9 @@ class HypergradientDescent(Algorithm):
         else:
             direction = weights @ gram @ weights
             r = jnp.asarray(self.weighting.preference_of(oracles.objectives), weights.dtype)
-            gap, margin = stationarity_gap(gram), descent_margin(gram, weights, r)
+            shortest = isinstance(self.weighting, MinNorm)  # its direction is the shortest already
+            gap = jnp.maximum(direction, 0) if shortest else stationarity_gap(gram)
+            margin = descent_margin(gram, weights, r)
         residuals = found.lower_residual, found.dual_residual
         return Record(found.values, weights, gram, gap, margin, direction, *residuals, found.counts)
 
