@@ -219,24 +219,28 @@ def retrained(x: Float[Array, " n"], data: HyperCleaning) -> np.ndarray:
 
 def _trained(data: HyperCleaning, share: np.ndarray, steps: int = 100) -> Float[Array, "S pixels classes"]:
     """Models that minimise the mean loss over images that count in the given shares [S, n]."""
-
-    def loss(x, y, data):
-        images, labels, share = data
-        return jnp.sum(share * cross_entropy(images, y, labels)) / jnp.sum(share) + ridge * jnp.sum(y**2)
-
-    ridge, tasks = data.ridge, len(data.noisy)
+    loss, tasks = _SharedLoss(data.ridge), len(data.noisy)
     lower_data = (data.train.images, data.noisy, share.astype(np.float32))
     problem = SeparableProblem(loss, loss, tasks, lower_data, lower_data, (None, 0, 0), (None, 0, 0))
     oracles = bind(problem, data.x0, data.y0)
     x, y = oracles.x_layout.flatten(data.x0), oracles.y_layout.flatten(data.y0)
     # The curvature is known at y0 only; half of 1/L keeps clear of where it grows.
-    size = 0.5 / float(extreme_eigenvalues(oracles, x, y)[1])
-    descend = GradientDescent(optax.sgd(size, momentum=0.8, nesterov=True), steps)
-    return oracles.y_layout.unflatten(_end(descend, oracles, x, y))
+    return oracles.y_layout.unflatten(_end(0.5 / extreme_eigenvalues(oracles, x, y)[1], steps, oracles, x, y))
+
+
+class _SharedLoss(eqx.Module):
+    """The loss of a model over images that count in given shares; two of the same ridge are equal."""
+
+    ridge: float
+
+    def __call__(self, x, y, data):
+        images, labels, share = data
+        return jnp.sum(share * cross_entropy(images, y, labels)) / jnp.sum(share) + self.ridge * jnp.sum(y**2)
 
 
 @eqx.filter_jit
-def _end(descend: GradientDescent, oracles: Oracles, x: Array, y: Array) -> Array:
+def _end(size: Array, steps: int, oracles: Oracles, x: Array, y: Array) -> Array:
+    descend = GradientDescent(optax.sgd(size, momentum=0.8, nesterov=True), steps)
     return descend(lambda y, t: oracles.lower_gradient(x, y), y).end
 
 
