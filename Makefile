@@ -41,7 +41,7 @@ lint: .venv/.dev
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 bench: .venv/.bench
 	$(BIN)/python -m benchmarks
