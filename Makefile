@@ -50,7 +50,7 @@ browser:
 		echo "No chromium, and apt-get could not install it: tests in a browser are skipped."; }
 
 test: lint browser
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 bench: .venv/.bench
 	$(BIN)/python -m benchmarks

@@ -1,6 +1,10 @@
-"""Problems that know their answer: the lower solution in closed form, hence exact hypergradients, fronts and optima."""
+"""Problems that know their answer: the lower solution in closed form, hence exact hypergradients, fronts and optima.
+
+Each is made once, since programs are compiled anew for functions made anew.
+"""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -79,6 +83,7 @@ def _spd(rng, n, low=0.5, high=2.0):
     return q @ np.diag(np.linspace(low, high, n)) @ q.T
 
 
+@functools.cache
 def quadratic(seed=0, p=4, q=6, objectives=3) -> Case:
     """g = y'Ay/2 - y'(Bx + c), f_s = |y - t_s|^2/2 + 0.05|x - w_s|^2, positive everywhere."""
     rng = np.random.default_rng(seed)
@@ -95,6 +100,7 @@ def quadratic(seed=0, p=4, q=6, objectives=3) -> Case:
     return Case("quadratic", bp.Problem(upper, lower), x, y, lambda x: jnp.linalg.solve(a, b @ x + c), 2.0, 0.5)
 
 
+@functools.cache
 def separable_quadratic(seed=0, p=4, q=3, objectives=5) -> Case:
     """One quadratic lower level per task: g_s = y_s'A_s y_s/2 - y_s'(B_s x + c), with c shared by the tasks."""
     rng = np.random.default_rng(seed)
@@ -115,6 +121,7 @@ def separable_quadratic(seed=0, p=4, q=3, objectives=5) -> Case:
     return Case("separable quadratic", problem, x, y, solution, 2.0 / objectives, 0.5 / objectives)
 
 
+@functools.cache
 def ridge(seed=0, features=5, samples=20, objectives=3) -> Case:
     """Ridge regression with one penalty exp(x_j) per feature; the objectives are validation errors on different sets."""
     rng = np.random.default_rng(seed)
@@ -137,6 +144,7 @@ def ridge(seed=0, features=5, samples=20, objectives=3) -> Case:
     return Case("ridge", problem, x, y, solution, float(eigenvalues[-1]), float(eigenvalues[0]))
 
 
+@functools.cache
 def logistic(seed=0, samples=12, features=3, objectives=2) -> Case:
     """Not quadratic: logistic regression with a weight per sample, solved to rounding by Newton's method."""
     rng = np.random.default_rng(seed)
@@ -164,6 +172,7 @@ def logistic(seed=0, samples=12, features=3, objectives=2) -> Case:
     return Case("logistic", bp.Problem(upper, lower, val, (z, sign)), x, y, solution, smoothness, 0.2)
 
 
+@functools.cache
 def network(seed=0, objectives=3, prepared=False) -> Case:
     """x: the layers of a small network (a nested tree); y: one linear head with bias per task, on its features."""
     rng = np.random.default_rng(seed)

@@ -9,6 +9,9 @@ import jax
 import pytest
 from jaxtyping import install_import_hook
 
+# Most of the time goes into compiling small programs, where XLA's newer CPU code generator takes three times as long.
+# Users get that one: the processes killed in test_store.py and the promises of test_simplex.py keep it.
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1")
 jax.config.update("jax_enable_x64", True)
 install_import_hook("bipareto", "beartype.beartype")
 DATA = pathlib.Path(os.environ.get("BIPARETO_DATA") or pathlib.Path(__file__).parents[2] / "shared" / "data")

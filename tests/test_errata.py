@@ -208,7 +208,7 @@ def test_e9_u_must_be_judged_by_the_direction_it_gives():
     u = square / np.maximum(np.sum(before * heights, axis=1) - heights.min(axis=1), 1e-12)
     assert holds(before).all()
     assert np.sum(~holds(np.asarray(solve(gram, jnp.asarray(u[:, None] * heights))))) > 50
-    allowed = jax.jit(jax.vmap(_largest_certified))(jnp.asarray(u), gram, jnp.asarray(heights), jnp.asarray(r))
+    allowed, _ = jax.jit(jax.vmap(_largest_certified))(jnp.asarray(u), gram, jnp.asarray(heights), jnp.asarray(r))
     assert holds(np.asarray(solve(gram, allowed[:, None] * heights))).all()
     assert np.median(np.asarray(allowed)[u > 1e-6] / u[u > 1e-6]) > 1e-3  # and it is no trivial u
 

@@ -36,6 +36,15 @@ def at_objective(values, index, bad):
     return values.at[index].set(jnp.where(bad, jnp.nan, values[index]))
 
 
+def failing(x, y, edge):
+    """Objective 2 is NaN where objective 0 is at most `edge`."""
+    return at_objective(UPPER(x, y), 2, UPPER(x, y)[0] <= edge)
+
+
+def magnified(x, y, factor):
+    return factor * UPPER(x, y)
+
+
 FAILURES = {
     "lower": (UPPER, lambda x, y: LOWER(x, y) + jnp.nan * y[0], "NON_FINITE_LOWER", None),
     "value": (lambda x, y: UPPER(x, y).at[1].set(jnp.nan), LOWER, "NON_FINITE_VALUE", 1),
@@ -81,9 +90,8 @@ def test_a_failure_later_returns_the_last_finite_point():
     """Objective 2 becomes NaN once x has moved far enough; the point returned is the last one before."""
     plain = bp.solve(CASE.problem, ALGORITHM, CASE.x, CASE.y, 12)
     edge = float(plain.history.values[6, 0])
-    upper = lambda x, y: at_objective(UPPER(x, y), 2, UPPER(x, y)[0] <= edge)  # noqa: E731
     assert np.argmax(plain.history.values[:, 0] <= edge) == 6
-    solution = bp.solve(bp.Problem(upper, LOWER), ALGORITHM, CASE.x, CASE.y, 12)
+    solution = bp.solve(bp.Problem(failing, LOWER, jnp.asarray(edge)), ALGORITHM, CASE.x, CASE.y, 12)
     assert solution.status is bp.Status.NON_FINITE_VALUE
     assert solution.message.startswith("step 6, objective 2: ")
     assert len(solution.history.gap) == 6
@@ -97,8 +105,7 @@ def test_a_failure_at_the_very_end_is_a_failure():
     """The values at x_K are not part of a step; they are checked all the same."""
     plain = bp.solve(CASE.problem, ALGORITHM, CASE.x, CASE.y, 6)
     edge = 0.5 * float(plain.history.values[5, 0] + plain.values[0])
-    upper = lambda x, y: at_objective(UPPER(x, y), 2, UPPER(x, y)[0] <= edge)  # noqa: E731
-    solution = bp.solve(bp.Problem(upper, LOWER), ALGORITHM, CASE.x, CASE.y, 6)
+    solution = bp.solve(bp.Problem(failing, LOWER, jnp.asarray(edge)), ALGORITHM, CASE.x, CASE.y, 6)
     assert solution.status is bp.Status.NON_FINITE_VALUE
     assert "objective 2" in solution.message
     np.testing.assert_array_equal(solution.values, solution.history.values[-1])
@@ -136,7 +143,7 @@ def test_a_failing_preparation_is_named():
 
 
 def test_overflowing_weights_are_named():
-    problem = bp.Problem(lambda x, y: 1e200 * UPPER(x, y), LOWER)
+    problem = bp.Problem(magnified, LOWER, jnp.asarray(1e200))
     solution = bp.solve(problem, ALGORITHM, CASE.x, CASE.y, 5)
     assert solution.status is bp.Status.NON_FINITE_WEIGHTS
     np.testing.assert_array_equal(solution.x, CASE.x)
@@ -144,7 +151,7 @@ def test_overflowing_weights_are_named():
 
 def test_an_overflowing_step_is_named():
     algorithm = bp.wc_mhgd(R3, 1e308, 0.5, 40, bp.CG(10), u=1.0)
-    solution = bp.solve(bp.Problem(lambda x, y: 1e3 * UPPER(x, y), LOWER), algorithm, CASE.x, CASE.y, 5)
+    solution = bp.solve(bp.Problem(magnified, LOWER, jnp.asarray(1e3)), algorithm, CASE.x, CASE.y, 5)
     assert solution.status is bp.Status.NON_FINITE_STEP
     np.testing.assert_array_equal(solution.x, CASE.x)
 

@@ -80,7 +80,8 @@ def test_a_run_that_fails_is_marked_and_disturbs_no_other():
     whole = bp.explore(case.problem, bp.wc_mhgd(R[0], *settings(case)), R, case.x, case.y, 60)
     lowest = np.array([run[0].history.values[:, 0].min() for run in whole.solutions])
     edge = float(np.median(lowest))
-    front = bp.explore(failing(case, edge), bp.wc_mhgd(R[0], *settings(case)), R, case.x, case.y, 60)
+    broken = failing(case, edge)
+    front = bp.explore(broken, bp.wc_mhgd(R[0], *settings(case)), R, case.x, case.y, 60)
     assert 0 < front.failed.sum() < len(R)
     for p in range(len(R)):
         run = front.solutions[p][0]
@@ -88,7 +89,7 @@ def test_a_run_that_fails_is_marked_and_disturbs_no_other():
             assert run.status is bp.Status.NON_FINITE_VALUE
             assert "objective 1" in run.message
             assert np.isfinite(run.values).all()  # of its last finite point
-            single = bp.solve(failing(case, edge), bp.wc_mhgd(R[p], *settings(case)), case.x, case.y, 60)
+            single = bp.solve(broken, bp.wc_mhgd(R[p], *settings(case)), case.x, case.y, 60)
             assert run.message == single.message
             np.testing.assert_allclose(run.x, single.x, atol=1e-10)
         else:

@@ -66,16 +66,17 @@ class WeightedChebyshev(Weighting):
         return jnp.int32(0)
 
     def __call__(self, values, gram, memory):
-        r, scaled, linear = self.program(values, gram, memory)
-        return r * simplex_qp(scaled, linear), memory + 1
+        r, u, scaled, linear = self.program(values, gram, memory)
+        lam = _largest_certified(u, scaled, linear, r)[1] if self.certified else simplex_qp(scaled, u * linear)
+        return r * lam, memory + 1
 
-    def program(self, values: Array, gram: Array, memory: Any) -> tuple[Array, Array, Array]:
-        """r, and the matrix and the linear term of the program for lam."""
+    def program(self, values: Array, gram: Array, memory: Any) -> tuple[Array, Array, Array, Array]:
+        """r, u (its largest where certified), diag(r) M diag(r) and r o (Phi - z)."""
         r = jnp.asarray(self.preference, values.dtype)
         u = jnp.asarray(self.u(memory) if callable(self.u) else self.u, values.dtype)
         scaled = r[:, None] * gram * r
         linear = r * (values - jnp.asarray(self.reference, values.dtype))
-        return r, scaled, linear * (_largest_certified(u, scaled, linear, r) if self.certified else u)
+        return r, u, scaled, linear
 
     def preference_of(self, objectives):
         return _matching("preference", self.preference, objectives)
@@ -151,11 +152,12 @@ def weighed(
     if weighting.values_only:
         weights, memory = weighting(values, None, memory)
         return weights, memory, gram[0, 0] / jnp.sum(weights) ** 2
-    if not isinstance(weighting, WeightedChebyshev):
+    if not isinstance(weighting, WeightedChebyshev) or weighting.certified:
         weights, memory = weighting(values, gram, memory)
-        return weights, memory, stationarity_gap(gram)
-    r, scaled, linear = weighting.program(values, gram, memory)
-    lam, own = jax.vmap(simplex_qp)(jnp.stack([scaled, gram]), jnp.stack([linear, jnp.zeros_like(linear)]))
+        shortest = isinstance(weighting, MinNorm)  # its direction is the shortest already
+        return weights, memory, jnp.maximum(weights @ gram @ weights, 0) if shortest else stationarity_gap(gram)
+    r, u, scaled, linear = weighting.program(values, gram, memory)
+    lam, own = jax.vmap(simplex_qp)(jnp.stack([scaled, gram]), jnp.stack([u * linear, jnp.zeros_like(linear)]))
     return r * lam, memory + 1, jnp.maximum(own @ gram @ own, 0)
 
 
@@ -173,24 +175,22 @@ def descent_margin(
     return 2 * jnp.max(preference) * jnp.min(along) - weights @ along
 
 
-def _largest_certified(largest: Array, scaled: Array, linear: Array, r: Array) -> Array:
-    """The largest u <= `largest` at which Lemma 2 holds, to a relative 1e-4; 0, where it always holds, below 1e-12 of it."""
+def _largest_certified(largest: Array, scaled: Array, linear: Array, r: Array) -> tuple[Array, Array]:
+    """The largest u <= `largest` at which Lemma 2 holds, to a relative 1e-4, and its lam; u = 0 below 1e-12 of `largest`."""
 
-    def holds(u):
+    def attempt(i, carry):
+        low, high, best, weights = carry
+        exponent = jnp.where(i == 1, high, (low + high) / 2)
+        u = jnp.where(i == 0, 0, largest * 2.0**exponent)
         lam = simplex_qp(scaled, u * linear)
         along = scaled @ lam
-        return 2 * jnp.max(r) * jnp.min(along / r) >= lam @ along
+        good = (i == 0) | (2 * jnp.max(r) * jnp.min(along / r) >= lam @ along)  # at u = 0 it always holds
+        low, high = jnp.where(good & (i > 0), exponent, low), jnp.where(good, high, exponent)
+        return low, high, jnp.where(good, u, best), jnp.where(good, lam, weights)
 
-    def halve(_, bounds):
-        low, high = bounds
-        middle = (low + high) / 2
-        good = holds(largest * 2.0**middle)
-        return jnp.where(good, middle, low), jnp.where(good, high, middle)
-
-    bounds = (jnp.full_like(largest, -40), jnp.zeros_like(largest))
-    exponent = jax.lax.fori_loop(0, 18, halve, bounds)[0]
-    found = jnp.where(exponent > -40, largest * 2.0**exponent, 0)
-    return jnp.where(holds(largest), largest, found)
+    # All in one loop, u = 0 and u = `largest` included: the compiler makes a copy of the program for every mention of it.
+    start = jnp.full_like(largest, -40), jnp.zeros_like(largest), jnp.zeros_like(largest), jnp.zeros_like(linear)
+    return jax.lax.fori_loop(0, 20, attempt, start)[2:]
 
 
 class _ScheduledProx(eqx.Module):

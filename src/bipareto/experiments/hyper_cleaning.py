@@ -235,13 +235,12 @@ def _trained(data: HyperCleaning, share: np.ndarray, steps: int = 100) -> Float[
     oracles = bind(problem, data.x0, data.y0)
     x, y = oracles.x_layout.flatten(data.x0), oracles.y_layout.flatten(data.y0)
     # The curvature is known at y0 only; half of 1/L keeps clear of where it grows.
-    size = 0.5 / float(extreme_eigenvalues(oracles, x, y)[1])
-    descend = GradientDescent(optax.sgd(size, momentum=0.8, nesterov=True), steps)
-    return oracles.y_layout.unflatten(_end(descend, oracles, x, y))
+    return oracles.y_layout.unflatten(_end(0.5 / extreme_eigenvalues(oracles, x, y)[1], steps, oracles, x, y))
 
 
 @eqx.filter_jit
-def _end(descend: GradientDescent, oracles: Oracles, x: Array, y: Array) -> Array:
+def _end(size: Array, steps: int, oracles: Oracles, x: Array, y: Array) -> Array:
+    descend = GradientDescent(optax.sgd(size, momentum=0.8, nesterov=True), steps)
     return descend(lambda y, t: oracles.lower_gradient(x, y), y).end
 
 
