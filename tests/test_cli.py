@@ -373,6 +373,7 @@ def test_compare_runs_every_algorithm_with_the_same_budget(capsys, tmp_path):
     np.testing.assert_allclose(ends["wc_mhgd"], [quadratic_optimum(r) for r in ((0.2, 0.8), (0.7, 0.3))], rtol=1e-3)
     shares = np.array([[0.2, 0.8], [0.7, 0.3]])  # of a weighted sum: x = w_1 t_1 + w_2 t_2
     np.testing.assert_allclose(ends["linear"], 3 * (1 - shares) ** 2, rtol=1e-3)
+    assert {file.name for file in (tmp_path / "both").glob("*.png")} == {"calls.png", "seconds.png"}  # a radar needs three
     assert "be a new folder" in said(capsys, *words, code=2).err
     assert "found a comparison" in said(capsys, "report", tmp_path / "both", code=2).err
 

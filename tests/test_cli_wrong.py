@@ -23,7 +23,7 @@ VECTORS = ["nan", "1 inf", "-1 2", "1 x", "", "0.5 ''", "1e999", "0.1,0.2"]
 BAD = {
     **dict.fromkeys(["preset", "algorithm", "hypergradient", "unit", "name", "what"], WORDS),
     **dict.fromkeys(["steps", "lower_steps", "hypergradient_steps", "hypergradient_batch", "lower_batch"], COUNTS),
-    **dict.fromkeys(["upper_batch", "cross_batch", "evaluate_every", "seeds", "batch", "devices", "judge_steps"], COUNTS),
+    **dict.fromkeys(["upper_batch", "cross_batch", "evaluate_every", "seeds", "batch", "devices"], COUNTS),
     **dict.fromkeys(["seed", "refine"], SEEDS),
     "port": [*SEEDS, "65536"],
     **dict.fromkeys(["step_size", "lower_step_size", "hypergradient_step_size", "adjoint_step_size", "tau"], POSITIVE),

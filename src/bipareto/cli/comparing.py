@@ -1,5 +1,7 @@
 """The command that compares."""
 
+import importlib.util
+import pathlib
 from typing import Any
 
 from bipareto.cli import machine, methods, store
@@ -8,7 +10,6 @@ from bipareto.cli.parse import layered
 from bipareto.cli.runs import kept_folder, names_of, rows_of
 from bipareto.cli.show import Outcome
 from bipareto.comparison import Comparison, compare
-from bipareto.lower import GradientDescent
 
 
 def run_compare(settings: Any, command: str) -> Outcome:
@@ -30,7 +31,6 @@ def run_compare(settings: Any, command: str) -> Outcome:
         return build
 
     sizes = tuple(factor * usual.get("step_size", 0.1) for factor in (0.1, 0.3, 1.0, 3.0))
-    steps = given.get("judge_steps", 20 * usual.get("lower_steps", 32))
     with kept_folder(settings, command, made.options) as folder:
         comparison = compare(
             made.setup.problem,
@@ -39,7 +39,6 @@ def run_compare(settings: Any, command: str) -> Outcome:
             made.setup.y0,
             budget=given["budget"],
             step_sizes=given.get("step_sizes", sizes),
-            judge=GradientDescent(usual.get("lower_step_size", 0.1), steps),
             unit=given.get("unit", "calls"),
             preferences=rows_of(made, given, None),
             seeds=given.get("seeds", 1),
@@ -51,11 +50,22 @@ def run_compare(settings: Any, command: str) -> Outcome:
             folder.mkdir(exist_ok=True)
             comparison.save(folder / "comparison.json")
             store.write(folder, "compare", command, {**made.options, **given})
+            _draw(comparison, folder)
     saved = [] if folder is None else [f"saved in {folder}"]
     document = {"command": command, "folder": None if folder is None else str(folder), "objectives": comparison.names}
     document["start"] = comparison.start
     document["methods"] = {name: _measured(comparison, name) for name in comparison.methods}
     return Outcome("\n".join([comparison.table(), *saved]), document)
+
+
+def _draw(comparison: Comparison, folder: pathlib.Path) -> None:
+    """The pictures of a comparison, where they can be drawn."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return
+    positive = all((comparison.best(name) > 0).all() for name in comparison.methods)
+    kinds = ["calls", "seconds", *(["radar"] if len(comparison.names) > 2 and positive else [])]
+    for kind in kinds:
+        comparison.plot(kind).savefig(folder / f"{kind}.png", dpi=110)
 
 
 def _comparable(given: dict[str, Any]) -> dict[str, set[str]]:

@@ -104,10 +104,6 @@ class Race:
         tuple[float, ...] | None,
         Option(kinds.numbers("0.03 0.1 0.3"), "tried for every algorithm; 0.1, 0.3, 1 and 3 times the problem's by default"),
     ] = None
-    judge_steps: Annotated[
-        int | None,
-        Option(kinds.whole(1, 1000), "lower steps with which the true values are taken; 20 times the run's by default"),
-    ] = None
     preferences: Annotated[Any, Option(_ROWS, "as in explore; none by default")] = None
     peak: Annotated[float | None, Option(kinds.number(0.8, below=1.0), "as in explore")] = None
     seeds: Annotated[int | None, Option(kinds.whole(1, 3), "repetitions")] = None
