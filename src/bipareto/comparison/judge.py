@@ -47,7 +47,9 @@ def judge(oracles: Oracles, x: Array, y: Array) -> Judged:
 def _judged(oracles: Oracles, x: Array, y: Array):
     everything = Draws(oracles, Batches(), None)
     solved = newton(everything, x, y)
-    found = estimate(everything, CG(100, warm_start=False), None, x, solved, oracles.zero_dual(combined=False))
+    found = estimate(
+        everything, CG(100, tolerance=1e-12, warm_start=False), None, x, solved, oracles.zero_dual(combined=False)
+    )
     return found.values, stationarity_gap(found.jacobian @ found.jacobian.T), found.lower_residual, found.y
 
 
@@ -79,5 +81,5 @@ def newton(everything: Draws, x: Array, y: Array) -> Array:
 
     slope = oracles.lower_gradient(h, y)
     start = (jnp.int32(0), y, slope, jnp.int32(0), jnp.sqrt(jnp.sum(slope**2)))
-    going = lambda c: (c[0] < _ROUNDS) & (c[3] < 5) & (c[4] > 0)  # noqa: E731
+    going = lambda c: (c[0] < _ROUNDS) & (c[3] < 2) & (c[4] > 0)  # noqa: E731
     return jax.lax.while_loop(going, step, start)[1]
