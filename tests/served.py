@@ -1,11 +1,7 @@
-"""A small front on a quadratic problem that can be solved on, and a server of it that can be killed.
+"""A small front on a quadratic problem that can be solved on, and an ear for what its server tells."""
 
-Run as a program: python served.py FILE serves the front, saves it to FILE whenever a point joins, and prints its address.
-"""
-
-import sys
-
-import jax
+import contextlib
+import json
 
 import bipareto as bp
 import quadratics
@@ -25,8 +21,16 @@ def front(names=NAMES):
     return bp.Front(PREFERENCES, solved, names=names, recipe=Recipe(problem, algorithm, STEPS, None, None))
 
 
-if __name__ == "__main__":
-    jax.config.update("jax_enable_x64", True)
-    from bipareto.report import serve
+@contextlib.contextmanager
+def listening(client):
+    """Hears events from now on; yields what waits for the next of a kind."""
+    with client.stream("GET", "/api/events") as answer:
+        lines = answer.iter_lines()
 
-    serve(front(), save=lambda grown: grown.save(sys.argv[1], x=True), facts={}, steps=int(sys.argv[2]))
+        def until(kind):
+            while next(lines) != f"event: {kind}":
+                pass
+            return json.loads(next(lines).removeprefix("data: "))
+
+        assert until("idle") == {}
+        yield until

@@ -7,12 +7,14 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import types
 
 import equinox as eqx
+import httpx
 import jax
 import numpy as np
 import pytest
@@ -25,6 +27,7 @@ from bipareto.cli.show import rendered
 from bipareto.experiments import hyper_cleaning, meta_learning, reproduce
 from bipareto.experiments.small import quadratic, quadratic_optimum
 from bipareto.progress import Row, Update
+from served import listening
 
 ROOT = pathlib.Path(__file__).parents[1]
 EXAMPLE = f"{ROOT / 'examples' / 'ridge_setup.py'}:setup"
@@ -279,6 +282,28 @@ def test_report_and_serve_get_the_front_and_its_facts(explored, capsys, monkeypa
     said(capsys, *words, "--quiet")  # a front that grew on the page is not overwritten
     assert len(bp.Front.load(explored / "front.npz").solutions) == 4
     (explored / "front.npz").write_bytes(before)
+
+
+def test_a_users_problem_is_served_and_a_killed_server_leaves_its_folder_valid(explored, capsys, tmp_path):
+    folder = shutil.copytree(explored, tmp_path / "cities")
+    command = [sys.executable, "-m", "bipareto", "serve", str(folder), "--steps", "5000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        url = process.stdout.readline().split()[1]
+        base = url.partition("/?")[0]
+        with httpx.Client(base_url=base, headers={"Origin": base}, trust_env=False, timeout=60) as client:
+            assert client.get(url, follow_redirects=True).status_code == 200
+            with listening(client) as until:
+                client.post("/api/solve", json={"preference": [3, 1, 1]})
+                assert until("ended")["outcome"] == "solved"
+                client.post("/api/solve", json={"preference": [1, 3, 1]})
+                assert until("progress")
+                process.send_signal(signal.SIGKILL)
+    grown = bp.Front.load(folder / "front.npz")
+    assert grown.values.shape == (4, 1, 3)
+    np.testing.assert_allclose(grown.preferences[3], [0.6, 0.2, 0.2])
+    assert {entry.name for entry in folder.iterdir()} == {entry.name for entry in explored.iterdir()}
+    page = pathlib.Path(document(capsys, "report", folder)["report"]).read_text()
+    assert all(name in page for name in ("Oslo", "Lima", "Pune", "bipareto explore --problem"))
 
 
 @pytest.mark.parametrize("harm", ["{", '{"kind": "none"}', '{"kind": "solve", "settings": {"steps": -1}}', "[]"])

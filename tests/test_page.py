@@ -1,15 +1,9 @@
 """The live page: who may use it, that it solves, cancels and saves, and what a person does on it."""
 
-import contextlib
 import dataclasses
 import io
 import json
-import os
-import pathlib
-import signal
 import socket
-import subprocess
-import sys
 import threading
 
 import httpx
@@ -65,21 +59,6 @@ def client(live):
         assert "HttpOnly" in entered.headers["set-cookie"]
         assert "SameSite=strict" in entered.headers["set-cookie"]
         yield one
-
-
-@contextlib.contextmanager
-def listening(client):
-    """Hears events from now on; yields what waits for the next of a kind."""
-    with client.stream("GET", "/api/events") as answer:
-        lines = answer.iter_lines()
-
-        def until(kind):
-            while next(lines) != f"event: {kind}":
-                pass
-            return json.loads(next(lines).removeprefix("data: "))
-
-        assert until("idle") == {}
-        yield until
 
 
 def test_every_answer_is_sealed(client):
@@ -157,7 +136,7 @@ def test_other_ways_in_are_closed(client):
 
 def test_one_solve_at_a_time_and_a_cancelled_one_leaves_no_trace(fresh, client, front):
     fresh.session.steps = FOREVER
-    with listening(client) as until:
+    with served.listening(client) as until:
         assert client.post("/api/solve", json={"preference": [1, 1, 1]}).status_code == 202
         assert until("progress")["steps"] == FOREVER
         second = client.post("/api/solve", json={"preference": [1, 1, 1]})
@@ -318,28 +297,6 @@ def test_a_person_names_levels_and_cancels(fresh, front, tab):
     expect(page.locator("#solve")).to_be_enabled()
     expect(page.locator("#table tbody tr")).to_have_count(3)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-
-
-def test_a_killed_server_leaves_what_was_saved(tmp_path):
-    file = tmp_path / "front.npz"
-    here = pathlib.Path(__file__).parent
-    paths = os.pathsep.join([str(here), str(here.parent / "src")])
-    command = [sys.executable, str(here / "served.py"), str(file), "5000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}) as process:
-        url = process.stdout.readline().split()[1]
-        base = url.partition("/?")[0]
-        with httpx.Client(base_url=base, headers={"Origin": base}, trust_env=False, timeout=30) as client:
-            client.get(url)
-            with listening(client) as until:
-                client.post("/api/solve", json={"preference": [3, 1, 1]})
-                assert until("ended")["outcome"] == "solved"
-                client.post("/api/solve", json={"preference": [1, 3, 1]})
-                assert until("progress")
-                process.send_signal(signal.SIGKILL)
-    grown = bp.Front.load(file)
-    assert grown.values.shape == (4, 1, 3)
-    np.testing.assert_allclose(grown.preferences[3], [0.6, 0.2, 0.2])
-    assert [entry.name for entry in tmp_path.iterdir()] == ["front.npz"]
 
 
 def test_other_machines_are_served_where_that_is_allowed(front):

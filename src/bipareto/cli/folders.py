@@ -56,7 +56,7 @@ def run_serve(settings: Any, command: str) -> Outcome:
     report.serve(
         front,
         save=lambda grown: grown.save(folder / store.FRONT, x=True),
-        facts=facts,
+        facts={**facts, "name": folder.resolve().name},
         allow_remote=settings.allow_remote,
         open_browser=settings.open_browser,
         **{name: value for name, value in given.items() if value is not None},

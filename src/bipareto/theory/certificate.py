@@ -58,7 +58,7 @@ class Certificate:
         source = "constants given" if self.certain else "constants estimated"
         rows = [
             ("stationarity gap", f"{self.gap:.6e}"),
-            ("true gap", f"from -{self.gap - self.gap_low:.1e} to +{self.gap_high - self.gap:.1e} of it ({source})"),
+            ("true gap", f"between {self.gap_low:.6e} and {self.gap_high:.6e} ({source})"),
             ("hypergradient error", f"<= {self.error:.2e}"),
             ("lower residual", f"{self.lower_residual:.2e}"),
             ("dual residual", f"{self.dual_residual:.2e}"),
