@@ -161,3 +161,15 @@ def test_real_images(data_folder, monkeypatch):
     assert 0 <= data.query.images.min() < data.query.images.max() <= 1
     run = bp.solve(data.problem, ml.algorithm(settings, np.full(10, 0.1)), data.x0, data.y0, settings.steps)
     assert run.status is bp.Status.COMPLETED
+
+
+def test_the_compiled_gradient_of_the_features_is_that_taken_step_by_step():
+    """Large enough for the compiler to fuse and compute maps anew, where a pooling that looks for its maximum loses it."""
+    x = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), ml.backbone(jax.random.key(0), (64, 64)))
+    rng = np.random.default_rng(0)
+    images, mix = rng.uniform(size=(25, 16, 16, 3)), rng.normal(size=(25, 1024))
+    slope = jax.grad(lambda x: jnp.sum(ml.features(x, (images,)) * mix))
+    compiled, plain = jax.jit(slope)(x), slope(x)
+    for name, block in plain.items():
+        error = np.linalg.norm(compiled[name]["kernel"] - block["kernel"])
+        assert error <= 1e-12 * np.linalg.norm(block["kernel"])

@@ -190,10 +190,17 @@ def _accuracy(x, y, images, labels):
 
 
 def _pooled(maps: Float[Array, "n height width c"]) -> Float[Array, "n half_height half_width c"]:
-    # Twice as fast on the CPU as `reduce_window`, whose derivative is a scatter.
+    """The largest of each 2 x 2 square."""
+    # Choices between two, whose derivative takes one or the other: that of `jnp.max` looks for what equals the maximum, and
+    # the compiler may compute both anew, rounded differently (in float64 on a CPU most of the gradient was lost). On a CPU
+    # this is also faster, two and a half times than `reduce_window`, whose derivative is a scatter.
     count, height, width, channels = maps.shape
-    even = maps[:, : height // 2 * 2, : width // 2 * 2]
-    return jnp.max(even.reshape(count, height // 2, 2, width // 2, 2, channels), axis=(2, 4))
+    squares = maps[:, : height // 2 * 2, : width // 2 * 2].reshape(count, height // 2, 2, width // 2, 2, channels)
+    return _larger(*(_larger(squares[:, :, row, :, 0], squares[:, :, row, :, 1]) for row in range(2)))
+
+
+def _larger(a: Array, b: Array) -> Array:
+    return jnp.where(a >= b, a, b)
 
 
 def _checked(images: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
