@@ -13,11 +13,9 @@ from bipareto.experiments.meta_learning import SupportLoss, features, query_loss
 
 
 def cleaning(case):
-    images, noisy, index = (jnp.asarray(part) for part in (case.train.images, case.noisy, np.arange(len(case.train.labels))))
-    validation = tuple(jnp.asarray(part) for part in case.validation)
     training_loss = TrainingLoss(case.ridge)
     solver = GradientDescent(
-        lambda y, x, labels: training_loss(x, y, (images, labels, index)),
+        lambda y, x, data: training_loss(x, y, data),
         stepsize=case.lower_step_size,
         maxiter=case.lower_steps,
         tol=0.0,
@@ -25,11 +23,14 @@ def cleaning(case):
         implicit_diff_solve=functools.partial(linear_solve.solve_cg, maxiter=case.cg_steps, tol=0.0),
     )
 
-    def objective(x, labels):
-        return validation_loss(x, solver.run(jnp.zeros(case.shape), x, labels).params, validation)
+    def objective(x, y, training, validation):
+        return validation_loss(x, solver.run(y, x, training).params, validation)
 
-    program = jax.jit(jax.vmap(jax.value_and_grad(objective), (None, 0)))
-    return lambda: tuple(map(np.asarray, program(jnp.zeros(len(index)), noisy)))
+    program = jax.jit(jax.vmap(jax.value_and_grad(objective), (None, None, (None, 0, None), None)))
+    index = np.arange(len(case.train.labels))
+    starts = np.zeros(len(index), np.float32), np.zeros(case.shape, np.float32)
+    arguments = jax.tree.map(jnp.asarray, (*starts, (case.train.images, case.noisy, index), tuple(case.validation)))
+    return lambda: tuple(map(np.asarray, program(*arguments)))
 
 
 def few_shot(case):
