@@ -1,10 +1,14 @@
-"""`make bench`: run all benchmarks on this machine and write benchmarks/results/<device>.json."""
+"""`make bench`: run all benchmarks on this machine and write benchmarks/results/<device>.json.
+
+`python -m benchmarks NAME ...` runs the named ones and keeps what the file holds of the others.
+"""
 
 import json
 import pathlib
 import re
+import sys
 
-from benchmarks import exploration, measure, overhead, simplex_qp, stochastic, structure
+from benchmarks import exploration, measure, overhead, peers, simplex_qp, stochastic, structure
 
 PARTS = {
     "overhead": overhead.run,
@@ -14,18 +18,24 @@ PARTS = {
     "exploration": exploration.run,
     "simplex_qp": simplex_qp.run,
     "stochastic": stochastic.run,
+    "peers": peers.run,
 }
 
 
 def main() -> None:
-    results = {"machine": measure.machine()}
-    print(results["machine"])
-    for name, part in PARTS.items():
-        print(f"\n{name}")
-        results[name] = part()
+    names = sys.argv[1:] or list(PARTS)
+    if unknown := set(names) - set(PARTS):
+        sys.exit(f"names must be among {', '.join(PARTS)}; found {', '.join(unknown)}")
+    machine = measure.machine()
+    print(machine)
     folder = pathlib.Path(__file__).parent / "results"
     folder.mkdir(exist_ok=True)
-    file = folder / (re.sub(r"\W+", "-", results["machine"]["device"].lower()) + ".json")
+    file = folder / (re.sub(r"\W+", "-", machine["device"].lower()) + ".json")
+    results = json.loads(file.read_text()) if sys.argv[1:] and file.exists() else {}
+    results["machine"] = machine
+    for name in names:
+        print(f"\n{name}")
+        results[name] = PARTS[name]()
     file.write_text(json.dumps(results, indent=1) + "\n")
     print(f"\nwritten: {file}")
 
