@@ -2,9 +2,8 @@
 
 import json
 import pathlib
-import re
 
-from benchmarks import exploration, measure, overhead, simplex_qp, stochastic, structure
+from benchmarks import exploration, growth, limit, measure, overhead, simplex_qp, stochastic, structure
 
 PARTS = {
     "overhead": overhead.run,
@@ -14,6 +13,8 @@ PARTS = {
     "exploration": exploration.run,
     "simplex_qp": simplex_qp.run,
     "stochastic": stochastic.run,
+    "limit": limit.run,
+    "growth": growth.run,
 }
 
 
@@ -25,9 +26,10 @@ def main() -> None:
         results[name] = part()
     folder = pathlib.Path(__file__).parent / "results"
     folder.mkdir(exist_ok=True)
-    file = folder / (re.sub(r"\W+", "-", results["machine"]["device"].lower()) + ".json")
+    file = folder / f"{measure.file_name(results['machine'])}.json"
     file.write_text(json.dumps(results, indent=1) + "\n")
     print(f"\nwritten: {file}")
+    growth.draw(results["growth"], results["machine"])
 
 
 if __name__ == "__main__":
