@@ -183,7 +183,7 @@ def _panel(axes, name: str, curve: dict) -> None:
     size = np.array(curve["size"])
     for (key, (label, unit)), colour, mark in zip(CURVES.items(), ("#0072B2", "#D55E00", "#009E73"), "os^", strict=True):
         values, power = np.array(curve[key]), curve["exponents"][key]
-        text = f"{label}: {values[0]:.2g} {unit}, {power['all']:.2f} ({power['last_three']:.2f})"
+        text = f"{label}: {values[0]:.3g} {unit}, {power['all']:.2f} ({power['last_three']:.2f})"
         axes.loglog(size, values / values[0], color=colour, marker=mark, label=text)
     ideal, text = (size[0] / size, "inverse") if name == "devices" else (size / size[0], "proportional")
     axes.loglog(size, ideal, color="0.5", linewidth=0.8, linestyle=":", label=text)
