@@ -234,7 +234,7 @@ def at_shape(name: str, shape: Shape, rate: dict) -> dict:
                 f"({row['bound_by']}), {row['percent_with_exponentials']:3.0f} % + exp; "
                 f"XLA counts {more['flop']:.2f} x the FLOP by hand, {more['bytes']:.1f} x the bytes"
             )
-    whole = upper_steps(shape) | {"least_ratio": least_ratio(table)}
+    whole: dict = upper_steps(shape) | {"least_ratio": least_ratio(table)}
     text = f"  upper step, S = 5 in steps of S = 1: {whole['ratio']:.2f}, of {whole['milliseconds']['S = 1']:.2f} ms"
     say(f"{text}; a lower step at the limit would make it {whole['least_ratio']:.2f}")
     return {"parts": table, "upper_step": whole}
