@@ -5,10 +5,9 @@
 
 import json
 import pathlib
-import re
 import sys
 
-from benchmarks import exploration, measure, overhead, peers, simplex_qp, stochastic, structure
+from benchmarks import exploration, growth, limit, measure, overhead, peers, simplex_qp, stochastic, structure
 
 PARTS = {
     "overhead": overhead.run,
@@ -19,6 +18,8 @@ PARTS = {
     "simplex_qp": simplex_qp.run,
     "stochastic": stochastic.run,
     "peers": peers.run,
+    "limit": limit.run,
+    "growth": growth.run,
 }
 
 
@@ -30,7 +31,7 @@ def main() -> None:
     print(machine)
     folder = pathlib.Path(__file__).parent / "results"
     folder.mkdir(exist_ok=True)
-    file = folder / (re.sub(r"\W+", "-", machine["device"].lower()) + ".json")
+    file = folder / f"{measure.file_name(machine)}.json"
     results = json.loads(file.read_text()) if sys.argv[1:] and file.exists() else {}
     results["machine"] = machine
     for name in names:
@@ -38,6 +39,8 @@ def main() -> None:
         results[name] = PARTS[name]()
     file.write_text(json.dumps(results, indent=1) + "\n")
     print(f"\nwritten: {file}")
+    if "growth" in names:
+        growth.draw(results["growth"], machine)
 
 
 if __name__ == "__main__":

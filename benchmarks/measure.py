@@ -1,7 +1,10 @@
 """How times are taken: rivals interleaved in one process, medians with their spread, the machine named."""
 
+import json
 import os
+import pathlib
 import platform
+import re
 import time
 from collections.abc import Callable
 
@@ -43,3 +46,16 @@ def spread(values: np.ndarray) -> str:
     """Median and quartiles, for people."""
     low, middle, high = np.percentile(values, [25, 50, 75])
     return f"{middle:.3g} ({low:.3g} to {high:.3g})"
+
+
+def file_name(machine: dict) -> str:
+    """Of the results of this device."""
+    return re.sub(r"\W+", "-", machine["device"].lower())
+
+
+def save(name: str, results: dict) -> None:
+    """Write benchmarks/results/<name>-<device>.json."""
+    here = machine()
+    file = pathlib.Path(__file__).parent / "results" / f"{name}-{file_name(here)}.json"
+    file.write_text(json.dumps({"machine": here} | results, indent=1) + "\n")
+    print(f"written: {file}")
