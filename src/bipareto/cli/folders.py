@@ -7,8 +7,8 @@ from typing import Any
 
 from bipareto.cli import store
 from bipareto.cli.kinds import Refused, refusal
-from bipareto.cli.show import Outcome, plain
-from bipareto.store import export
+from bipareto.cli.show import Outcome
+from bipareto.store import export, jsonable
 from bipareto.theory import certify
 from bipareto.wording import message
 
@@ -29,7 +29,7 @@ def run_certify(settings: Any, command: str) -> Outcome:
                 certificate = certify(made.setup.problem, method, run)  # pyright: ignore[reportArgumentType]
                 found.append(certificate.to_dict())
                 texts.append(f"{label}, seed {seed}\n{certificate}")
-    document = plain(found)
+    document = jsonable(found)
     export(folder / store.CERTIFICATES, (json.dumps(document, indent=1) + "\n").encode())
     return Outcome("\n\n".join(texts), {"command": command, "folder": str(folder), "certificates": document})
 

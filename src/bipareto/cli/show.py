@@ -2,12 +2,10 @@
 
 import contextlib
 import json
-import math
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -16,6 +14,7 @@ from rich.text import Text
 
 from bipareto.distributed import is_first
 from bipareto.progress import Show, Update, duration
+from bipareto.store import jsonable
 
 
 @contextlib.contextmanager
@@ -85,22 +84,9 @@ class Outcome(NamedTuple):
 def finish(json_wanted: bool, outcome: Outcome) -> int:
     """Print the outcome; the exit code."""
     if is_first():
-        text = json.dumps(plain(outcome.document), allow_nan=False) if json_wanted else outcome.text
+        text = json.dumps(jsonable(outcome.document), allow_nan=False) if json_wanted else outcome.text
         if text:
             print(text, flush=True)
         if outcome.failure:
             print(" ".join(outcome.failure.split()), file=sys.stderr)
     return int(bool(outcome.failure))
-
-
-def plain(value: Any) -> Any:
-    """Something JSON can hold; NaN and infinities, which it cannot, as null."""
-    if isinstance(value, dict):
-        return {str(name): plain(entry) for name, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    if isinstance(value, (np.ndarray, np.generic)):
-        return plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -11,7 +11,7 @@ from bipareto.comparison.race import Track
 from bipareto.errors import message, one_of
 from bipareto.metrics import hypervolume, igd_plus, nondominated
 from bipareto.status import Status
-from bipareto.store import CorruptFile, difference, export
+from bipareto.store import CorruptFile, difference, export, jsonable
 
 
 class Run(NamedTuple):
@@ -139,7 +139,7 @@ class Comparison:
         """Write all of it as JSON."""
         tracks = [run._asdict() | {"track": run.track._asdict() | {"status": run.track.status.name}} for run in self.runs]
         settings = dataclasses.asdict(dataclasses.replace(self, runs=[]))
-        export(path, (json.dumps(_plain(settings) | {"runs": _plain(tracks, 7)}) + "\n").encode())
+        export(path, (json.dumps(jsonable(settings) | {"runs": jsonable(tracks, 7)}) + "\n").encode())
 
     @staticmethod
     def load(path: Any) -> "Comparison":
@@ -157,17 +157,6 @@ def _head(comparison: Comparison) -> dict[str, Any]:
     rows = None if comparison.preferences is None else comparison.preferences.tolist()
     same = {"budget": comparison.budget, "chosen": comparison.chosen, "facts": comparison.facts}
     return json.loads(json.dumps(same | {"names": comparison.names, "preferences": rows}))
-
-
-def _plain(node: Any, digits: int = 17) -> Any:
-    """Nested numbers as JSON has them, null for what is not finite; what was measured needs fewer digits than settings."""
-    if isinstance(node, dict):
-        return {str(key): _plain(value, digits) for key, value in node.items()}
-    if isinstance(node, (list, tuple, np.ndarray)):
-        return [_plain(value, digits) for value in node]
-    if isinstance(node, (float, np.floating)):
-        return float(f"{node:.{digits}g}") if np.isfinite(node) else None
-    return int(node) if isinstance(node, np.integer) else node
 
 
 def _read(saved: dict) -> Comparison:

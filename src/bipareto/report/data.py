@@ -3,7 +3,6 @@
 import dataclasses
 import datetime
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from bipareto.front import Front
 from bipareto.front.looks import COLOURS, Group, groups, preference_label, style
 from bipareto.metrics import hypervolume, nondominated
 from bipareto.solver import Solution
+from bipareto.store import jsonable
 
 # Plotly's names of the markers and lines of the pictures.
 SYMBOLS = {
@@ -88,26 +88,13 @@ def page_data(runs: Sequence[Run], **more: Any) -> dict[str, Any]:
         "runs": [{**entry, "nondominated": best} for entry, best in zip(entries, _nondominated(rows), strict=True)],
         "written": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
-    return plain({**shown, **more})
+    return jsonable({**shown, **more})
 
 
 def to_json(data: Any) -> str:
     """JSON that can stand inside a script element: no character that could end it."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def plain(node: Any) -> Any:
-    """Tables, lists, numbers and texts only; what is no finite number becomes null, what is nothing of these its text."""
-    if isinstance(node, dict):
-        return {str(key): plain(value) for key, value in node.items()}
-    if isinstance(node, (list, tuple)):
-        return [plain(value) for value in node]
-    if isinstance(node, (np.ndarray, np.generic)):
-        return plain(node.tolist())
-    if isinstance(node, float):
-        return node if math.isfinite(node) else None
-    return node if node is None or isinstance(node, (bool, int, str)) else str(node)
 
 
 def _named(front: Front) -> Front:

@@ -12,9 +12,9 @@ import numpy as np
 
 from bipareto.errors import positive_vector
 from bipareto.front import Front
-from bipareto.report.data import Run, page_data, plain, to_json
+from bipareto.report.data import Run, page_data, to_json
 from bipareto.solver import Record, Solution
-from bipareto.store import pack, to_plain
+from bipareto.store import jsonable, pack, to_plain
 
 CANCELLED = "Cancelled; the front is as it was."
 
@@ -86,7 +86,7 @@ class Session:
             self._listeners.pop(queue, None)
 
     def _tell(self, kind: str, facts: dict[str, Any]) -> None:
-        self._latest = (kind, plain(facts))
+        self._latest = (kind, jsonable(facts))
         for queue, loop in self._listeners.items():
             loop.call_soon_threadsafe(queue.put_nowait, self._latest)
 
@@ -160,7 +160,7 @@ def exported(front: Front, index: int) -> bytes:
         raise ValueError("This front was saved without the variables of its runs.")
     preference = None if front.preferences is None else front.preferences[p]
     told = {"names": front.objective_names, "values": run.values, "preference": preference, "status": run.status.name}
-    return pack(arrays, plain(told))
+    return pack(arrays, jsonable(told))
 
 
 def _cannot(front: Front) -> str | None:

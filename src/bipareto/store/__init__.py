@@ -1,5 +1,5 @@
 from bipareto.store.directory import NotSaved, Position, RunDirectory
-from bipareto.store.files import CorruptFile, export, from_plain, pack, to_plain, unpack, write_whole
+from bipareto.store.files import CorruptFile, export, from_plain, jsonable, pack, to_plain, unpack, write_whole
 from bipareto.store.settings import describe, difference, environment, program
 from bipareto.store.signals import Interrupts
 
@@ -14,6 +14,7 @@ __all__ = [
     "environment",
     "export",
     "from_plain",
+    "jsonable",
     "pack",
     "program",
     "to_plain",

@@ -116,6 +116,24 @@ def _array(data: bytes) -> np.ndarray:
     return np.frombuffer(body, dtype).reshape(shape)
 
 
+def jsonable(node: Any, digits: int | None = None) -> Any:
+    """Tables, lists, numbers and texts only; what is no finite number becomes null, what is nothing of these its text.
+
+    `digits`: to how many significant ones numbers are rounded (None: they read back exactly).
+    """
+    if isinstance(node, dict):
+        return {str(key): jsonable(value, digits) for key, value in node.items()}
+    if isinstance(node, (list, tuple)):
+        return [jsonable(value, digits) for value in node]
+    if isinstance(node, (np.ndarray, np.generic)):
+        return jsonable(node.tolist(), digits)
+    if isinstance(node, float):
+        if not math.isfinite(node):
+            return None
+        return node if digits is None else float(f"{node:.{digits}g}")
+    return node if node is None or isinstance(node, (bool, int, str)) else str(node)
+
+
 def to_plain(array: Any) -> np.ndarray:
     """An array as numpy's own kinds; those it does not know (bfloat16) as their bits."""
     array = np.asarray(array)
