@@ -13,6 +13,7 @@ ORDER = [
     "errors",
     "status",
     "layout",
+    "shapes",
     "problem",
     "oracles",
     "lower",

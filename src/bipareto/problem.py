@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from bipareto.errors import message, whole_number
+from bipareto.shapes import by_shape
 
 
 class Problem(eqx.Module):
@@ -93,6 +94,7 @@ def arguments(data: PyTree) -> tuple:
     return () if data is None else (data,)
 
 
+@by_shape
 def objectives(problem: Problem | SeparableProblem, x: PyTree, y: PyTree) -> int:
     """S, after checking that the user's functions accept x and y and return what they must (shapes only, no compute)."""
     if isinstance(problem, SeparableProblem):

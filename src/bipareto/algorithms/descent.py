@@ -10,7 +10,7 @@ from jaxtyping import Array
 from bipareto.errors import message, positive_number
 from bipareto.hypergradient import Estimate, Hypergradient, check_convergence, check_sampling, draws_batches, estimate
 from bipareto.lower import GradientDescent, Step, as_step
-from bipareto.oracles import Oracles
+from bipareto.oracles import Oracles, zero_values
 from bipareto.sampling import Batches, Draws
 from bipareto.solver import Algorithm, Record, State
 from bipareto.status import Status
@@ -72,8 +72,7 @@ class HypergradientDescent(Algorithm):
         check_sampling(oracles, self.hypergradient, self.batches, key)
         check_convergence(oracles, self.hypergradient, x, y)
         dual = oracles.zero_dual(self.weighting.values_only)
-        values = jax.eval_shape(lambda x, y: oracles.upper(oracles.prepare(x).upper, y)[0], x, y)
-        average = jnp.zeros(values.shape, values.dtype)
+        average = zero_values(oracles, x, y)
         return State(jnp.int32(0), x, y, dual, average, self.weighting.init(), self.upper.init(x))
 
     def step(self, oracles, state, key):

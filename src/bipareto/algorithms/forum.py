@@ -6,10 +6,10 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bipareto.algorithms.unguided import Unguided, norms, stepped, zero_average
+from bipareto.algorithms.unguided import Unguided, norms, stepped
 from bipareto.errors import positive_number
 from bipareto.lower import Decaying, GradientDescent, Step, as_schedule, as_step
-from bipareto.oracles import OracleCounts, Oracles
+from bipareto.oracles import OracleCounts, Oracles, zero_values
 from bipareto.simplex import simplex_qp
 from bipareto.solver import Record, State
 from bipareto.status import Status, Verdict, rows_not_finite
@@ -29,7 +29,7 @@ class Forum(Unguided):
         return False
 
     def init(self, oracles, x, y, key):
-        count, average = oracles.objectives, zero_average(oracles, x, y)
+        count, average = oracles.objectives, zero_values(oracles, x, y)
         lam = jnp.full(count, 1 / count, average.dtype)
         z = jnp.concatenate([x, y.ravel().astype(x.dtype)])
         return State(jnp.int32(0), x, y, oracles.zero_dual(False), average, lam, self.upper.init(z))

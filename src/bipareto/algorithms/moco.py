@@ -5,10 +5,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from bipareto.algorithms.unguided import Unguided, as_batches, drawn, record, stepped, zero_average
+from bipareto.algorithms.unguided import Unguided, as_batches, drawn, record, stepped
 from bipareto.errors import message, positive_number
 from bipareto.hypergradient import CG, Hypergradient, check_convergence, check_sampling, draws_batches, estimate
 from bipareto.lower import Decaying, GradientDescent, Step, as_schedule, as_step
+from bipareto.oracles import zero_values
 from bipareto.sampling import Batches
 from bipareto.simplex import simplex_qp
 from bipareto.solver import State
@@ -35,7 +36,7 @@ class MoCo(Unguided):
     def init(self, oracles, x, y, key):
         check_sampling(oracles, self.hypergradient, self.batches, key)
         check_convergence(oracles, self.hypergradient, x, y)
-        average = zero_average(oracles, x, y)
+        average = zero_values(oracles, x, y)
         count = oracles.objectives
         memory = jnp.zeros((count, x.size), x.dtype), jnp.full(count, 1 / count, average.dtype)
         return State(jnp.int32(0), x, y, oracles.zero_dual(False), average, memory, self.upper.init(x))

@@ -14,11 +14,10 @@ from bipareto.algorithms.unguided import (
     one_lower_batch,
     record,
     stepped,
-    zero_average,
 )
 from bipareto.hypergradient import check_sampling, draws_batches
 from bipareto.lower import Decaying, Step, as_step
-from bipareto.oracles import OracleCounts
+from bipareto.oracles import OracleCounts, zero_values
 from bipareto.sampling import Batches
 from bipareto.solver import State
 from bipareto.weighting import Linear
@@ -47,7 +46,7 @@ class Soba(Unguided):
         check_constant("adjoint_step_size", self.adjoint, oracles, x, y)
         dual = oracles.zero_dual(False)
         memory = self.lower.init(y), self.adjoint.init(dual)
-        return State(jnp.int32(0), x, y, dual, zero_average(oracles, x, y), memory, self.upper.init(x))
+        return State(jnp.int32(0), x, y, dual, zero_values(oracles, x, y), memory, self.upper.init(x))
 
     def step(self, oracles, state, key):
         draws = drawn(oracles, None, self.batches, state, key)

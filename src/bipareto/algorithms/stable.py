@@ -15,12 +15,11 @@ from bipareto.algorithms.unguided import (
     one_lower_batch,
     record,
     stepped,
-    zero_average,
 )
 from bipareto.errors import message, positive_number
 from bipareto.hypergradient import check_sampling, draws_batches
 from bipareto.lower import Step, as_step
-from bipareto.oracles import OracleCounts, Oracles
+from bipareto.oracles import OracleCounts, Oracles, zero_values
 from bipareto.sampling import Batches
 from bipareto.solver import State
 from bipareto.weighting import Linear
@@ -56,7 +55,7 @@ class Stable(Unguided):
         blocks = y.size // q
         curvature, coupling = jnp.zeros((blocks, q, q), y.dtype), jnp.zeros((blocks, q, x.size), x.dtype)
         memory = curvature, coupling, x, y, self.lower.init(y)
-        return State(jnp.int32(0), x, y, oracles.zero_dual(False), zero_average(oracles, x, y), memory, self.upper.init(x))
+        return State(jnp.int32(0), x, y, oracles.zero_dual(False), zero_values(oracles, x, y), memory, self.upper.init(x))
 
     def step(self, oracles, state, key):
         draws = drawn(oracles, None, self.batches, state, key)

@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from bipareto.errors import message
 from bipareto.hypergradient import Hypergradient, check_below, draws_batches
@@ -58,11 +58,6 @@ def drawn(oracles: Oracles, method: Hypergradient | None, batches: Batches, stat
     """The batches of the state's step."""
     wanted = draws_batches(method, batches)
     return Draws(oracles, batches, jax.random.fold_in(key, state.step) if wanted else None)
-
-
-def zero_average(oracles: Oracles, x: Array, y: Array) -> Float[Array, " S"]:
-    values = jax.eval_shape(lambda x, y: oracles.upper(oracles.prepare(x).upper, y)[0], x, y)
-    return jnp.zeros(values.shape, values.dtype)
 
 
 def norms(rows: Array) -> Array:

@@ -168,8 +168,9 @@ def features(x: dict, data: tuple) -> Float[Array, "n features"]:
         layout = ("NHWC", "HWIO", "NHWC")
         maps = jax.lax.conv_general_dilated(maps, block["kernel"], (1, 1), "SAME", dimension_numbers=layout)
         mean, variance = jnp.mean(maps, axis=(0, 1, 2)), jnp.var(maps, axis=(0, 1, 2))
-        maps = block["scale"] * (maps - mean) * jax.lax.rsqrt(variance + 1e-5) + block["shift"]
-        maps = _pooled(jax.nn.relu(maps))
+        # One factor and one shift per channel: with (maps - mean) the compiled gradient takes 1.2 times as long on a CPU.
+        factor = block["scale"] * jax.lax.rsqrt(variance + 1e-5)
+        maps = _pooled(jax.nn.relu(maps * factor + (block["shift"] - mean * factor)))
     return maps.reshape(len(maps), -1)
 
 

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from bipareto.layout import Layout
 from bipareto.problem import Problem, SeparableProblem, arguments
+from bipareto.shapes import by_shape
 
 
 class Prepared(NamedTuple):
@@ -112,6 +114,17 @@ def end_of(descend: Callable, gradient: Callable, h: PyTree, y: Array, checkpoin
     step = jax.checkpoint(lambda h, y: gradient(h, y)) if checkpoint else gradient
     path = descend(lambda y, t: step(h, y), y)
     return path.end, path
+
+
+def zero_values(oracles: Oracles, x: Array, y: Array) -> Float[Array, " S"]:
+    """Zeros of the shape and kind of the objectives' values."""
+    values = _values(oracles, x, y)
+    return jnp.zeros(values.shape, values.dtype)
+
+
+@by_shape
+def _values(oracles: Oracles, x: Array, y: Array) -> jax.ShapeDtypeStruct:
+    return jax.eval_shape(lambda x, y: oracles.upper(oracles.prepare(x).upper, y)[0], x, y)
 
 
 def convolves(program: Any) -> bool:

@@ -15,6 +15,7 @@ from bipareto.errors import message, positive_number, whole_number
 from bipareto.oracles import Oracles, bind, convolves
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.progress import Progress, Row, Show
+from bipareto.shapes import by_shape
 from bipareto.solver.conclusion import Ended, conclude
 from bipareto.solver.records import Algorithm, Evaluations, Record, Solution, State
 from bipareto.solver.saving import Part, Saver, run_settings, solutions_from, solutions_part, state_arrays, state_from
@@ -125,11 +126,13 @@ def advance(algorithm: Algorithm, oracles: Oracles, state: State, key: Any, tole
     return state, safe_x, buffer, done, verdict
 
 
+@by_shape
 def record_shape(algorithm: Algorithm, oracles: Oracles, state: State, key: Any) -> Record:
     """Shapes and kinds of the record of one step."""
     return jax.eval_shape(lambda: algorithm.step(oracles, state, key)[1])
 
 
+@by_shape
 def chunk_size(oracles: Oracles, state: State) -> int:
     """Rows of the record buffer: enough to hide the cost of a dispatch, few enough to be small.
 
