@@ -1,4 +1,4 @@
-"""`make bench`: run all benchmarks on this machine, write benchmarks/results/<device>.json, then the README's table and figures.
+"""`make bench`: run all benchmarks on this machine, write benchmarks/results/<device>.json, the README's table and figures.
 
 `python -m benchmarks NAME ...` runs the named ones; what the file holds of the others stays. The file is written after
 every part. A part that fails is recorded as such, the others still run, and the exit code is 1.
@@ -13,8 +13,19 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 
-from benchmarks import exploration, first_result, growth, limit, measure, overhead, peers, simplex_qp, stochastic, structure
-from benchmarks import summary
+from benchmarks import (
+    exploration,
+    first_result,
+    growth,
+    limit,
+    measure,
+    overhead,
+    peers,
+    simplex_qp,
+    stochastic,
+    structure,
+    summary,
+)
 
 PARTS: dict[str, Callable[[], dict]] = {
     "demo": first_result.run,

@@ -67,4 +67,3 @@ def spread(values: np.ndarray) -> str:
 def file_name(machine: dict) -> str:
     """Of the results of this device."""
     return re.sub(r"\W+", "-", machine["device"].lower())
-

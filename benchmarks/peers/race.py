@@ -86,7 +86,7 @@ def start(case):
 
 
 def weights_for(case, preference):
-    """Weights [S] of WC-MHGD with u = 2/step_size, from values and Jacobian; on the CPU, where so small a program belongs."""
+    """Weights [S] of WC-MHGD with u = 2/step_size, from values and Jacobian; on the CPU, where so small a task belongs."""
     r = np.asarray(preference, np.float32)
     u = np.float32(2 / case.step_size)
     weigh = jax.jit(lambda gram, values: r * bp.simplex_qp(r[:, None] * gram * r, u * r * values))

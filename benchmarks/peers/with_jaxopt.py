@@ -1,4 +1,7 @@
-"""JAXopt, on the device JAX has chosen: `GradientDescent` differentiated implicitly by conjugate gradients, or through its steps."""
+"""JAXopt: `GradientDescent` differentiated implicitly by conjugate gradients, or through its steps.
+
+It runs where JAX does, whatever device is named.
+"""
 
 import functools
 
