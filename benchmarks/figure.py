@@ -38,18 +38,19 @@ def draw(results: dict, title: str, file: pathlib.Path) -> None:
 
 def peers(axes, part: dict, gpu: bool) -> None:
     """Bars from 1: upper steps; diamonds: hypergradients; wrong answers hatched."""
-    place, ticks, shown = 0.0, {}, []
+    place, ticks, ratios, shown = 0.0, {}, [], set()
     for case, tasks in ((case, tasks) for case, sizes in CASES.items() for tasks in sizes):
         race = race_of(part, case, tasks) or {"failed": ""}
         names = [] if "failed" in race else [peer for peer in PEERS if peer in race["upper step"]]
         ticks[place + (len(names) - 1) / 2] = f"{NAMES[case]}\nS = {tasks}" + ("" if names else "\n(no results)")
         for peer in names:
-            shown += _bar(axes, place, peer, race)
+            ratios += _bar(axes, place, peer, race)
             place += 1
+        shown |= set(names)
         place += 1
     aim = 5 if gpu else 3
     axes.set_xscale("log")
-    axes.set_xlim(min([0.8, *shown]) * 0.85, max([aim, *shown]) * 1.5)
+    axes.set_xlim(min([0.8, *ratios]) * 0.85, max([aim, *ratios]) * 1.5)
     axes.axvline(1, color="0.2", linewidth=1.2)
     axes.axvline(aim, color="0.2", linewidth=1.2, linestyle="--")
     axes.set_yticks(list(ticks), list(ticks.values()))
@@ -60,7 +61,7 @@ def peers(axes, part: dict, gpu: bool) -> None:
     axes.set_xticks(marks, [f"{mark:g}" for mark in marks])
     axes.minorticks_off()
     axes.grid(axis="x", alpha=0.3)
-    axes.legend(handles=_peer_legend(f"{aim} ×: aim for PyTorch" + ("" if gpu else " peers")), **BELOW)
+    axes.legend(handles=_peer_legend(shown, f"{aim} ×: aim for PyTorch" + ("" if gpu else " peers")), **BELOW)
 
 
 def _bar(axes, place: float, peer: str, race: dict) -> list[float]:
@@ -76,13 +77,13 @@ def _bar(axes, place: float, peer: str, race: dict) -> list[float]:
     return [step, slope]
 
 
-def _peer_legend(aim: str) -> list:
+def _peer_legend(shown: set[str], aim: str) -> list:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     dark = {"color": "0.2"}
     return [
-        *(Patch(color=colour, label=peer) for peer, colour in zip(PEERS, looks.COLOURS, strict=False)),
+        *(Patch(color=colour, label=peer) for peer, colour in zip(PEERS, looks.COLOURS, strict=False) if peer in shown),
         Patch(facecolor="white", edgecolor="0.4", hatch="////", label="its answer is wrong"),
         Line2D([], [], marker="D", markerfacecolor="white", linestyle="", markersize=4, label="one hypergradient", **dark),
         Line2D([], [], label="1 ×: aim for JAXopt", **dark),

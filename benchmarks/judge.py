@@ -28,6 +28,7 @@ class Judge:
 
     def __init__(self):
         self.found: list[tuple[float, Aim]] = []
+        self.incomplete = False  # something could not be measured
 
     def __call__(self, value: float, aim: Aim, text: str = "") -> str:
         value = value if text else round(value, 2)
@@ -37,12 +38,11 @@ class Judge:
         return f"**{text}**" if excess > 0 else text
 
     def verdict(self, why: str) -> tuple[bool | None, str]:
-        """Whether all aims were met, and the worst miss."""
-        if not self.found:
-            return None, ""
-        excess, aim = max(self.found, key=lambda found: found[0])
-        text = f"{100 * excess:.0f} % {'short' if aim.least else 'over'}" + (f": {why}" if why else "")
-        return excess <= 0, text if excess > 0 else ""
+        """Whether all aims were met, as far as that is known, and the worst miss."""
+        excess, aim = max(self.found, key=lambda found: found[0], default=(0.0, None))
+        if aim is None or excess <= 0:
+            return None if aim is None or self.incomplete else True, ""
+        return False, f"{100 * excess:.0f} % {'short' if aim.least else 'over'}" + (f": {why}" if why else "")
 
 
 def ratio(value: float) -> str:

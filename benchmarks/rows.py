@@ -73,15 +73,18 @@ def peer_text(peer: str, judge: Judge, part: dict, aim: Aim) -> str:
     for case, sizes in CASES.items():
         found = [_raced(peer, race_of(part, case, tasks), judge, aim, reasons, errors) for tasks in sizes]
         cells.append(", ".join(found))
-    if all(cell.strip("–, ") == "" for cell in cells):
-        return f"absent: {reasons[0]}" if reasons else "not measured"
+    if reasons and not (judge.found or errors):
+        return f"absent: {reasons[0]}"
     wrong = f"; wrong: off by {two(max(errors))} times its length" if errors else ""
     return " · ".join(cells) + wrong
 
 
 def _raced(peer, race, judge, aim, reasons, errors) -> str:
-    if race is None or "failed" in race:
-        return "–" if race is None else "failed"
+    if race is None:
+        return "–"
+    if "failed" in race:
+        judge.incomplete = True
+        return "failed"
     reasons += [race["absent"][peer]] if peer in race["absent"] else []
     step, slope = (race[what].get(peer) for what in ("upper step", "hypergradient"))
     if step is None or slope is None:

@@ -79,6 +79,8 @@ def test_peers_are_judged_by_their_own_aim_and_wrong_ones_not_at_all():
     pytorch = row_of({"peers": on_gpu}, "PyTorch", GPU)
     assert (pytorch.met, pytorch.aim) == (False, "≥ 5")
     assert pytorch.measured.endswith("· failed, –")
+    fast = {"toy, S = 1": race(PyTorch=entry(9.0, 8.0)), "few_shot, S = 1": {"failed": "RuntimeError: no memory"}}
+    assert row_of({"peers": fast}, "PyTorch", GPU).met is None  # as far as is known
 
 
 def test_failed_and_missing_parts_say_so():
