@@ -65,7 +65,7 @@ def measured(parts: dict[str, Callable[[], dict]], file: pathlib.Path, machine: 
         unfinished.replace(file)
         for failure in failures(results[name]):
             print(f"{name} failed: {failure}", flush=True)
-    print(f"\n{len(parts)} parts in {time.perf_counter() - began:.0f} s, written: {file}")
+    print(f"\ndone in {time.perf_counter() - began:.0f} s, written: {file}")
     return not any(failures(results[name]) for name in parts)
 
 

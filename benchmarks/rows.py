@@ -161,14 +161,15 @@ def growth_text(curve: str, judge, part) -> str:
 
 
 PEER = (
-    "Their time, in ours, for one upper step (one hypergradient): toy · cleaning, S = 1, S = 5 · few-shot CNN, S = 1, S = 5"
+    "Their time, in ours, on one core or the GPU, for one upper step (one hypergradient): "
+    "toy · cleaning, S = 1, S = 5 · few-shot CNN, S = 1, S = 5"
 )
-LIMIT = "Against the limit: S = 1, S = 5 of cleaning digits · MNIST batches of 1,000 · 20,000 MNIST images"
+LIMIT = "Against the limit of one core or the GPU: S = 1, S = 5 of cleaning digits · MNIST batches of 1,000 · 20,000 MNIST images"
 MANY = "Many objectives, many runs"
 COST = "Before the first result, and memory"
 GROWTH = "Growth with S, `lower_steps`, `cg_steps`, q, p, mapped runs, devices: fitted exponents"
 SLOWER, THRICE, FIVEFOLD = ((Aim(bound, least=True),) for bound in (1.0, 3.0, 5.0))
-EAGER = {"JAXopt": None, "PyTorch": FIVEFOLD, "PyTorch, channels last": FIVEFOLD}
+EAGER = {"PyTorch": FIVEFOLD, "PyTorch, channels last": FIVEFOLD}
 LINES = (
     *(
         Line(
@@ -198,10 +199,10 @@ LINES = (
         (Aim(1.1),),
     ),
     *(
-        Line(LIMIT, "limit", f"{oracle}, of this machine's matmul or copy rate", functools.partial(limit_text, oracle))
+        Line(LIMIT, "limit", f"{oracle}, share of its matmul or copy rate", functools.partial(limit_text, oracle))
         for oracle in ("lower step", "product H v", "product J v")
     ),
-    Line(LIMIT, "limit", "`simplex_qp`, S = 5, of the matmul rate", program_text),
+    Line(LIMIT, "limit", "`simplex_qp`, S = 5, share of its matmul rate", program_text),
     Line(
         MANY,
         "limit",
