@@ -164,7 +164,7 @@ PEER = (
     "Their time, in ours, on one core or the GPU, for one upper step (one hypergradient): "
     "toy · cleaning, S = 1, S = 5 · few-shot CNN, S = 1, S = 5"
 )
-LIMIT = "Against the limit of one core or the GPU: S = 1, S = 5 of cleaning digits · MNIST batches of 1,000 · 20,000 MNIST images"
+LIMIT = "Against the limit of one core or the GPU: S = 1, S = 5 of cleaning digits · MNIST, batch of 1,000 · MNIST, 20,000"
 MANY = "Many objectives, many runs"
 COST = "Before the first result, and memory"
 GROWTH = "Growth with S, `lower_steps`, `cg_steps`, q, p, mapped runs, devices: fitted exponents"

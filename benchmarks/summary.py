@@ -27,7 +27,8 @@ def report(devices: dict[str, dict]) -> str:
     """Markdown: hardware, versions and dates, one table, the figures."""
     lines = [
         "✓ aim met; ✗ missed: the numbers in bold, by how much, and why. Two aims: on a CPU / on a GPU. Times compared are "
-        "medians of interleaved rounds, in float32 unless said, ratios judged as printed; peers' answers are checked against float64 first.",
+        "medians of interleaved rounds, in float32 unless said, ratios judged "
+        "as printed; peers' answers are checked against float64 first.",
         "",
     ]
     lines += [
