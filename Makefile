@@ -10,7 +10,7 @@ help:
 	@echo "make test   lint, type check and run the tests"
 	@echo "make lint   ruff and pyright only"
 	@echo "make browser  install chromium, for the tests of the report and of the page"
-	@echo "make bench  time the library and its peers on this machine, write benchmarks/results (PyTorch: 5 GB)"
+	@echo "make bench  time the library and its peers on this machine, write results, table and figure (PyTorch: 5 GB)"
 	@echo "make setup  install the development environment into .venv"
 
 setup: .venv/.dev

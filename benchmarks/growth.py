@@ -3,9 +3,10 @@
 Curves with exponents by least squares on logarithms, over all points and over the last three, where fixed costs weigh least.
 Memory is what the compiler plans: arguments, results and temporaries of the compiled chunk. Runs are the mapped runs of
 `explore`; devices are the host's cores, divided by force. Draws docs/growth-<device>.png.
-Run with: python -m benchmarks.growth
+Run with: python -m benchmarks growth
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -35,6 +36,7 @@ SWEEPS = {
     "p": ("samples", (125, 500, 2000, 8000)),
     "runs": ("runs", (1, 4, 16, 64, 256)),
 }
+FEWER = {"S": (1, 5, 20, 50), "runs": (1, 16, 256)}  # on a GPU, where each program compiles for up to ten seconds
 DEVICES, DEVICE_RUNS = (1, 2, 4), 32
 ROUNDS, LONG_ENOUGH, MOST_STEPS = 5, 0.1, 50
 AXES = {
@@ -57,7 +59,8 @@ class Point(NamedTuple):
     compile_seconds: float
 
 
-def compiled(settings: dict) -> Point:
+@functools.cache  # the curves cross at the base point
+def compiled(**settings: Any) -> Point:
     tasks = settings["tasks"]
     problem, x, y = cleaning(tasks, settings["samples"], settings["pixels"])
     algorithm = bp.wc_mhgd(np.ones(tasks), 1.0, float(tasks), settings["lower_steps"], bp.CG(settings["cg_steps"]))
@@ -91,7 +94,7 @@ def _compiled(program: Any, arguments: tuple) -> tuple[Any, float]:
 
 def sweep(key: str, sizes: tuple[int, ...]) -> dict:
     """All sizes compiled, then timed in turn."""
-    points = {size: compiled(BASE | {key: size}) for size in sizes}
+    points = {size: compiled(**BASE | {key: size}) for size in sizes}
     steps = {}
     for size, point in points.items():
         jax.block_until_ready(point.call(1))
@@ -137,7 +140,9 @@ def run() -> dict:
     results: dict[str, dict] = {"base": BASE | {"classes": CLASSES}}
     names = [*SWEEPS, "devices"] if jax.default_backend() == "cpu" else [*SWEEPS]
     for name in names:
-        curve = over_devices() if name == "devices" else sweep(*SWEEPS[name])
+        key, sizes = SWEEPS.get(name, ("", ()))
+        sizes = sizes if jax.default_backend() == "cpu" else FEWER.get(name, sizes)
+        curve = over_devices() if name == "devices" else sweep(key, sizes)
         results[name] = curve | {"exponents": fitted(curve)}
         for key, (label, unit) in CURVES.items():
             numbers = ", ".join(f"{value:.3g}" for value in curve[key])
@@ -194,9 +199,3 @@ def _panel(axes, name: str, curve: dict) -> None:
     axes.minorticks_off()
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-
-
-if __name__ == "__main__":
-    found = run()
-    measure.save("growth", found)
-    draw(found, measure.machine())

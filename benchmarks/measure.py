@@ -1,14 +1,14 @@
 """How times are taken: rivals interleaved in one process, medians with their spread, the machine named."""
 
-import json
 import os
-import pathlib
 import platform
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -26,8 +26,24 @@ def machine() -> dict:
         "device": device.device_kind if device.platform != "cpu" else "cpu",
         "jax": jax.__version__,
         "python": platform.python_version(),
+        "products": float32_products(),
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def float32_products() -> str:
+    """How this device multiplies float32 matrices unless told otherwise: "full", or rounded to "TF32" first."""
+    a, b = np.random.default_rng(0).normal(size=(2, 512, 512))
+    exact = a.astype(np.float32).astype(float) @ b.astype(np.float32).astype(float)
+    found = jnp.asarray(a, jnp.float32) @ jnp.asarray(b, jnp.float32)
+    return "full" if np.linalg.norm(found - exact) < 1e-5 * np.linalg.norm(exact) else "TF32"
+
+
+def warm(*calls: Callable[[], object]) -> None:
+    """On an accelerator: each call once, all at a time, since compiling for it takes long and one core for each."""
+    if jax.default_backend() != "cpu":
+        with ThreadPoolExecutor() as pool:
+            jax.block_until_ready([running.result() for running in [pool.submit(call) for call in calls]])
 
 
 def interleaved(rivals: dict[str, Callable[[], object]], rounds: int) -> dict[str, np.ndarray]:
@@ -51,11 +67,3 @@ def spread(values: np.ndarray) -> str:
 def file_name(machine: dict) -> str:
     """Of the results of this device."""
     return re.sub(r"\W+", "-", machine["device"].lower())
-
-
-def save(name: str, results: dict) -> None:
-    """Write benchmarks/results/<name>-<device>.json."""
-    here = machine()
-    file = pathlib.Path(__file__).parent / "results" / f"{name}-{file_name(here)}.json"
-    file.write_text(json.dumps({"machine": here} | results, indent=1) + "\n")
-    print(f"written: {file}")

@@ -1,8 +1,6 @@
 """bipareto: all objectives at once, the upper step as `solve` compiles it."""
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 
 import bipareto as bp
 from benchmarks.peers.cases import FewShot
@@ -24,32 +22,24 @@ def parts(case):
 
 
 def hypergradient(case):
+    """A call: values [S] and the tree of Jacobians."""
     problem, x, y, step_size, steps, method = parts(case)
     lower = bp.GradientDescent(step_size, steps)
-
-    def call():
-        values, jacobian = bp.hypergradient(problem, x, y, method, lower=lower)
-        return np.asarray(values), flat(jacobian)
-
-    return call
+    return lambda: bp.hypergradient(problem, x, y, method, lower=lower)
 
 
 def upper_step(case, preference):
+    """A call: the new x, flat."""
     problem, x, y, step_size, steps, method = parts(case)
     algorithm = bp.wc_mhgd(preference, case.step_size, step_size, steps, method)
     oracles, state = start(problem, algorithm, x, y)
     size = chunk_size(oracles, state)
-
-    def call():
-        after = advance(algorithm, oracles, state, None, None, jnp.int32(1), size)[0]
-        return flat(jax.tree.map(lambda leaf: leaf[None], oracles.x_layout.unflatten(after.x)))[0]
-
-    return call
+    return lambda: advance(algorithm, oracles, state, None, None, jnp.int32(1), size)[0].x
 
 
-def flat(jacobian):
-    """[S, p] of a tree of blocks or of one array."""
-    if not isinstance(jacobian, dict):
-        return np.asarray(jacobian)
-    leaves = (block[name] for _, block in sorted(jacobian.items()) for name in ("kernel", "scale", "shift"))
-    return np.concatenate([np.asarray(leaf).reshape(len(leaf), -1) for leaf in leaves], axis=1)
+def flat(tree, axes: int = 0):
+    """One array of the leaves, each flattened but for its first `axes`; the order of `torch_parts.row`."""
+    if not isinstance(tree, dict):
+        return tree
+    leaves = [block[name] for _, block in sorted(tree.items()) for name in ("kernel", "scale", "shift")]
+    return jnp.concatenate([leaf.reshape(*leaf.shape[:axes], -1) for leaf in leaves], axis=axes)

@@ -61,40 +61,40 @@ def found(upper, lower, steps):
     get_logger().setLevel(logging.WARNING)
     dependencies = {"u2l": {upper: [lower]}, "l2u": {lower: [upper]}}
     Engine([upper, lower], EngineConfig(train_iters=steps), dependencies).run()
-    return upper.value.item(), upper.gradients
+    return upper.value.detach(), upper.gradients
 
 
-def cleaning(case):
-    tasks = Tasks(case)
+def cleaning(case, device):
+    tasks = Tasks(case, device)
 
     def one(labels):
-        linear = torch.nn.Linear(*case.shape, bias=False)
+        linear = torch.nn.Linear(*case.shape, bias=False, device=device)
         torch.nn.init.zeros_(linear.weight)
         descent = torch.optim.SGD(linear.parameters(), lr=case.lower_step_size)
         settings = Config(type="cg", cg_iterations=case.cg_steps, unroll_steps=case.lower_steps)
         weights = Weights(tasks.start()[0])
-        upper = Validation("upper", Config(retain_graph=True), weights, train_data_loader=[(labels,)], device="cpu")
-        lower = Training("lower", settings, linear, descent, train_data_loader=[(labels,)], device="cpu")
+        upper = Validation("upper", Config(retain_graph=True), weights, train_data_loader=[(labels,)], device=device)
+        lower = Training("lower", settings, linear, descent, train_data_loader=[(labels,)], device=device)
         upper.tasks = lower.tasks = tasks
         value, gradients = found(upper, lower, case.lower_steps)
-        return value, gradients[0].numpy()
+        return value, gradients[0]
 
     return lambda: stacked([one(labels) for labels in tasks.noisy])
 
 
-def few_shot(case):
+def few_shot(case, device):
     settings = case.settings
-    backbone, support, query = Backbone(case), shots(case.data.support), shots(case.data.query)
+    backbone, support, query = Backbone(case, device), shots(case.data.support, device), shots(case.data.query, device)
 
     def one(s):
-        head = torch.nn.Linear(case.data.y0["weight"].shape[1], settings.ways)
+        head = torch.nn.Linear(case.data.y0["weight"].shape[1], settings.ways, device=device)
         for parameter in head.parameters():
             torch.nn.init.zeros_(parameter)
         descent = torch.optim.SGD(head.parameters(), lr=settings.lower_step_size)
         seen, asked = ([(part[0][s], part[1][s])] for part in (support, query))
-        upper = Query("upper", Config(first_order=False), backbone, train_data_loader=asked, device="cpu")
+        upper = Query("upper", Config(first_order=False), backbone, train_data_loader=asked, device=device)
         unrolled = Config(unroll_steps=settings.lower_steps)
-        lower = Support("lower", unrolled, head, descent, train_data_loader=seen, device="cpu")
+        lower = Support("lower", unrolled, head, descent, train_data_loader=seen, device=device)
         lower.ridge = settings.ridge
         value, gradients = found(upper, lower, settings.lower_steps)
         return value, row(gradients)

@@ -36,7 +36,7 @@ def support_loss(feed, upper, lower, params=None):
     return validation_loss(feed, upper, lower, params) + feed["ridge"] * ridge_of(lower, params)
 
 
-def solver(upper, lower, lower_loss, operation, lower_step_size, lower_steps, cg_steps=1):
+def solver(device, upper, lower, lower_loss, operation, lower_step_size, lower_steps, cg_steps=1):
     """A function of the data of one task that returns its value and the gradients of all parameters of `upper`."""
     for parameter in lower.parameters():
         torch.nn.init.zeros_(parameter)
@@ -57,7 +57,7 @@ def solver(upper, lower, lower_loss, operation, lower_step_size, lower_steps, cg
         "accumulate_grad": False,
         "copy_last_param": False,
         "return_grad": True,
-        "device": "cpu",
+        "device": device,
         "loss_log_path": os.devnull,
     }
     losses = {
@@ -72,31 +72,30 @@ def solver(upper, lower, lower_loss, operation, lower_step_size, lower_steps, cg
         upper.zero_grad()
         gradients, _ = problem.run_iter(lower_feed, upper_feed, current_iter=0)
         value = problem._log_results[-1][-1]["gradient_operator_results"]["upper_loss"]
-        return value, [gradient.detach().clone() for gradient in gradients]
+        return torch.as_tensor(value, device=device), [gradient.detach().clone() for gradient in gradients]
 
     return run
 
 
-def cleaning(case):
-    tasks = Tasks(case)
-    lower = torch.nn.Linear(*case.shape, bias=False)
-    run = solver(
-        Weights(tasks.start()[0]), lower, training_loss, "CG", case.lower_step_size, case.lower_steps, case.cg_steps
-    )
+def cleaning(case, device):
+    tasks = Tasks(case, device)
+    lower = torch.nn.Linear(*case.shape, bias=False, device=device)
+    weights = Weights(tasks.start()[0])
+    run = solver(device, weights, lower, training_loss, "CG", case.lower_step_size, case.lower_steps, case.cg_steps)
     upper_feed = {"inputs": tasks.clean, "labels": tasks.truth}
 
     def one(labels):
         value, gradients = run({"inputs": tasks.images, "labels": labels, "ridge": case.ridge}, upper_feed)
-        return value, gradients[0].numpy()
+        return value, gradients[0]
 
     return lambda: stacked([one(labels) for labels in tasks.noisy])
 
 
-def few_shot(case):
+def few_shot(case, device):
     settings = case.settings
-    backbone, support, query = Backbone(case), shots(case.data.support), shots(case.data.query)
-    head = torch.nn.Linear(case.data.y0["weight"].shape[1], settings.ways)
-    run = solver(backbone, head, support_loss, "RAD", settings.lower_step_size, settings.lower_steps)
+    backbone, support, query = Backbone(case, device), shots(case.data.support, device), shots(case.data.query, device)
+    head = torch.nn.Linear(case.data.y0["weight"].shape[1], settings.ways, device=device)
+    run = solver(device, backbone, head, support_loss, "RAD", settings.lower_step_size, settings.lower_steps)
 
     def one(s):
         lower_feed = {"inputs": backbone(support[0][s]), "labels": support[1][s], "ridge": settings.ridge}

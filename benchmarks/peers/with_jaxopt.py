@@ -1,4 +1,7 @@
-"""JAXopt: `GradientDescent` differentiated implicitly by conjugate gradients, or through its steps."""
+"""JAXopt: `GradientDescent` differentiated implicitly by conjugate gradients, or through its steps.
+
+It runs where JAX does, whatever device is named.
+"""
 
 import functools
 
@@ -12,7 +15,7 @@ from bipareto.experiments.hyper_cleaning import TrainingLoss, validation_loss
 from bipareto.experiments.meta_learning import SupportLoss, features, query_loss
 
 
-def cleaning(case):
+def cleaning(case, device):
     training_loss = TrainingLoss(case.ridge)
     solver = GradientDescent(
         lambda y, x, data: training_loss(x, y, data),
@@ -30,10 +33,10 @@ def cleaning(case):
     index = np.arange(len(case.train.labels))
     starts = np.zeros(len(index), np.float32), np.zeros(case.shape, np.float32)
     arguments = jax.tree.map(jnp.asarray, (*starts, (case.train.images, case.noisy, index), tuple(case.validation)))
-    return lambda: tuple(map(np.asarray, program(*arguments)))
+    return lambda: program(*arguments)
 
 
-def few_shot(case):
+def few_shot(case, device):
     settings, data = case.settings, case.data
     support_loss = SupportLoss(settings.ridge)
     solver = GradientDescent(
@@ -55,12 +58,8 @@ def few_shot(case):
         # A loop over tasks, since convolutions under `vmap` are slower on a CPU.
         rows = [jax.tree.map(lambda leaf, s=s: leaf[s], (heads, support, query)) for s in range(case.tasks)]
         found = [jax.value_and_grad(objective)(x, *row) for row in rows]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+        values, jacobian = jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+        return values, flat(jacobian, 1)
 
     arguments = jax.tree.map(jnp.asarray, (data.x0, data.y0, tuple(data.support), tuple(data.query)))
-
-    def call():
-        values, jacobian = program(*arguments)
-        return np.asarray(values), flat(jacobian)
-
-    return call
+    return lambda: program(*arguments)

@@ -7,8 +7,8 @@ from torch.nn import functional
 from benchmarks.peers.torch_parts import Backbone, Tasks, row, shots, stacked
 
 
-def cleaning(case):
-    tasks = Tasks(case)
+def cleaning(case, device):
+    tasks = Tasks(case, device)
     linear_solve = torchopt.linear_solve.solve_cg(maxiter=case.cg_steps, rtol=0.0, atol=0.0)
     optimality = torch.func.grad(tasks.training_loss)
 
@@ -27,15 +27,15 @@ def cleaning(case):
     def one(labels):
         x, model = tasks.start()
         value = tasks.validation_loss(trained(model, x, labels))
-        return value.item(), torch.autograd.grad(value, x)[0].numpy()
+        return value.detach(), torch.autograd.grad(value, x)[0]
 
     return lambda: stacked([one(labels) for labels in tasks.noisy])
 
 
-def few_shot(case):
+def few_shot(case, device):
     settings = case.settings
-    backbone, support, query = Backbone(case), shots(case.data.support), shots(case.data.query)
-    head = torch.nn.Linear(case.data.y0["weight"].shape[1], settings.ways)
+    backbone, support, query = Backbone(case, device), shots(case.data.support, device), shots(case.data.query, device)
+    head = torch.nn.Linear(case.data.y0["weight"].shape[1], settings.ways, device=device)
     for parameter in head.parameters():
         torch.nn.init.zeros_(parameter)
     optimizer = torchopt.MetaSGD(head, lr=settings.lower_step_size)
@@ -50,6 +50,6 @@ def few_shot(case):
         gradients = torch.autograd.grad(value, tuple(backbone.parameters()))
         torchopt.recover_state_dict(head, start[0])
         torchopt.recover_state_dict(optimizer, start[1])
-        return value.item(), row(gradients)
+        return value.detach(), row(gradients)
 
     return lambda: stacked([one(s) for s in range(case.tasks)])
