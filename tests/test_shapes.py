@@ -21,7 +21,7 @@ class Counted:
 
     def _of(self, *trees):
         self.asked += 1
-        return jax.tree.map(jnp.shape, trees)
+        return len(trees)
 
 
 @pytest.mark.parametrize(
