@@ -46,6 +46,9 @@ def is_first() -> bool:
 
 def fetch(tree: PyTree) -> PyTree:
     """Numpy arrays of the whole values, in every process."""
+    for leaf in jax.tree.leaves(tree):
+        if isinstance(leaf, jax.Array) and leaf.is_fully_addressable:
+            leaf.copy_to_host_async()  # all at once: one after the other a GPU's copies would be waited for singly
 
     def whole(leaf):
         if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable and not leaf.is_fully_replicated:

@@ -118,20 +118,23 @@ def hypergradient(
         raise ValueError(message("lower", "be given for Unrolled", None, "pass lower=bp.GradientDescent(step_size, steps)"))
     oracles = bind(problem, x, y)
     batches = Batches() if batches is None else batches
-    flat_x, flat_y = oracles.x_layout.flatten(x), oracles.y_layout.flatten(y)
     check_sampling(oracles, method, batches, key)
-    check_convergence(oracles, method, flat_x, flat_y)
+    if isinstance(method, _SAMPLING):
+        check_convergence(oracles, method, oracles.x_layout.flatten(x), oracles.y_layout.flatten(y))
     draws = Draws(oracles, batches, key if draws_batches(method, batches) else None)
-    found = _estimate(draws, method, lower, flat_x, flat_y)
-    status = found.verdict.status()
+    values, jacobian, verdict = _estimate(draws, method, lower, x, y)
+    status = verdict.status()
     if status.failed:
-        raise FloatingPointError(f"{status.name} (objective {int(found.verdict.objective)}): {status.value}")
-    return found.values, oracles.x_layout.unflatten(found.jacobian)
+        raise FloatingPointError(f"{status.name} (objective {int(verdict.objective)}): {status.value}")
+    return values, jacobian
 
 
-@eqx.filter_jit
+@eqx.filter_jit  # trees go in and come out: on a GPU flattening them leaf by leaf outside took longer than all else
 def _estimate(draws, method, lower, x, y):
-    return estimate(draws, method, lower, x, y, draws.oracles.zero_dual(combined=False))
+    x_layout, y_layout = draws.oracles.x_layout, draws.oracles.y_layout
+    start = draws.oracles.zero_dual(combined=False)
+    found = estimate(draws, method, lower, x_layout.flatten(x), y_layout.flatten(y), start)
+    return found.values, x_layout.unflatten(found.jacobian), found.verdict
 
 
 def check_sampling(oracles: Oracles, method: Hypergradient | None, batches: Batches, key: Any) -> None:

@@ -55,8 +55,13 @@ def conclude(run: Ended, evaluated: tuple[Any, Any] | None = None) -> Solution:
 
 def _tree(layout: Layout, flat: Any) -> Any:
     """A vector, on the device or on the host, as the user's tree of JAX arrays."""
-    tree = layout.unflatten(local(flat))
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
+    flat = local(flat)
+    if isinstance(flat, jax.Array):
+        return _unflattened(layout, flat)
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, layout.unflatten(flat))
+
+
+_unflattened = eqx.filter_jit(Layout.unflatten)
 
 
 def _end(run: Ended, history: Record, evaluated: tuple[Any, Any] | None) -> tuple[Any, Any, Any, Status, int]:

@@ -12,6 +12,7 @@ from jaxtyping import Array, PyTree
 
 from bipareto.distributed import agree, fetch
 from bipareto.errors import message, positive_number, whole_number
+from bipareto.layout import Layout
 from bipareto.oracles import Oracles, bind, convolves
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.progress import Progress, Row, Show
@@ -90,11 +91,17 @@ def start(problem: Any, algorithm: Algorithm, x0: PyTree, y0: PyTree, key: Any =
     if not isinstance(problem, (Problem, SeparableProblem)):
         raise TypeError(message("problem", "be a Problem or SeparableProblem", repr(problem), "build one with bp.Problem"))
     oracles = bind(problem, x0, y0)
-    x, y = oracles.x_layout.flatten(x0), oracles.y_layout.flatten(y0)
-    for name, array in (("x0", x), ("y0", y)):
-        if not bool(jnp.isfinite(array).all()):
+    x, y, *finite = _flattened(oracles.x_layout, oracles.y_layout, x0, y0)
+    for name, fine in zip(("x0", "y0"), finite, strict=True):
+        if not fine:
             raise ValueError(message(name, "be finite", "NaN or Inf", "start from finite numbers"))
     return oracles, algorithm.init(oracles, x, y, key)
+
+
+@eqx.filter_jit  # one program, where a GPU would be asked for every leaf
+def _flattened(x_layout: Layout, y_layout: Layout, x0: PyTree, y0: PyTree):
+    x, y = x_layout.flatten(x0), y_layout.flatten(y0)
+    return x, y, jnp.isfinite(x).all(), jnp.isfinite(y).all()
 
 
 @eqx.filter_jit
