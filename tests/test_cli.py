@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pathlib
+import platform
 import re
 import shlex
 import shutil
@@ -374,6 +375,36 @@ def test_a_fault_of_ours_is_two_lines_and_no_traceback(capsys, monkeypatch):
     monkeypatch.setenv("BIPARETO_TRACEBACK", "1")
     with pytest.raises(KeyError):
         main(["list"])
+
+
+FAULTS = """
+import resource, sys
+import numpy as np
+from bipareto.cli import machine
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(5):
+        np.ones(2**22).sum()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+given_back = faults()
+machine.keep_memory()
+faults()
+print(given_back, faults())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_memory_once_freed_is_used_again_without_new_pages():
+    found = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True).stdout.split()
+    given_back, kept = map(int, found)
+    assert kept < given_back / 10
+
+
+def test_another_c_library_is_left_alone(monkeypatch):
+    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
+    machine.keep_memory()
 
 
 def test_the_compile_cache_never_stops_a_run(monkeypatch, tmp_path):
