@@ -45,12 +45,12 @@ def by_hand(train, noisy, validation, r):
         gradient = jax.grad(lower, argnums=1)
         y = jax.lax.fori_loop(0, LOWER_STEPS, lambda _, y: y - LOWER_STEP * gradient(x, y), y)
         values, b = values_and_slopes(y)
-        product = jax.linearize(lambda y: gradient(x, y), y)[1]
-        residual = b - product(v)
+        pull = jax.vjp(lambda y: gradient(x, y), y)[1]
+        residual = b - pull(v)[0]
 
         def cg(_, carry):
             v, r, p, rr = carry
-            hp = product(p)
+            hp = pull(p)[0]
             length = rr / dots(p, hp)
             v, r = v + length * p, r - length * hp
             after = dots(r, r)

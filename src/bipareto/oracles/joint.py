@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
 from bipareto.layout import Layout
-from bipareto.oracles.interface import Oracles, Prepared, end_of, prepared_from, seen
+from bipareto.oracles.interface import Oracles, Prepared, end_of, hessian_product, prepared_from, seen
 from bipareto.problem import Problem, arguments
 
 
@@ -64,7 +64,7 @@ class JointOracles(Oracles):
         return ~jnp.isfinite(jax.jvp(self._upper, (h, y), ones)[1])
 
     def hessian(self, h, y):
-        return jax.vmap(jax.linearize(lambda y: self.lower_gradient(h, y), y)[1])
+        return jax.vmap(hessian_product(lambda y: self.lower_gradient(h, y), y))
 
     def cross(self, h, y, dual):
         return jax.vmap(jax.grad(lambda h, v: jax.jvp(lambda y: self.lower(h, y), (y,), (v,))[1]), (None, 0))(h, dual)

@@ -9,7 +9,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from bipareto.layout import Layout
-from bipareto.oracles.interface import Oracles, Prepared, convolves, end_of, prepared_from, scaled, seen
+from bipareto.oracles.interface import (
+    Oracles,
+    Prepared,
+    convolves,
+    end_of,
+    hessian_product,
+    prepared_from,
+    scaled,
+    seen,
+)
 from bipareto.problem import SeparableProblem, arguments
 
 
@@ -86,7 +95,7 @@ class SeparableOracles(Oracles):
         return values, lambda mix: slopes if mix is None else jax.vmap(scaled)(mix, slopes)
 
     def hessian(self, h, y):
-        return jax.linearize(lambda y: self.lower_gradient(h, y), y)[1]
+        return hessian_product(lambda y: self.lower_gradient(h, y), y)
 
     def cross(self, h, y, dual):
         def along(h, y, v, *data):
