@@ -76,6 +76,14 @@ def test_features_are_normalised_by_the_batch_they_come_in():
     np.testing.assert_allclose(both[0], h, atol=1e-5)  # per task
 
 
+def test_features_of_nearly_constant_images_are_finite_and_so_is_their_gradient():
+    data = tiny()
+    for images in (0.5 + 1e-6 * data.query.images[0], np.ones_like(data.query.images[0])):
+        h, pull = jax.vjp(lambda x, images=images: ml.features(x, (jnp.asarray(images, jnp.float32), None)), data.x0)
+        assert jnp.isfinite(h).all()
+        assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(pull(jnp.ones_like(h))))
+
+
 def test_the_preferred_loss_falls_most():
     data, other = tiny(), None
     for task in range(2):

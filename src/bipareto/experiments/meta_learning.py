@@ -167,8 +167,9 @@ def features(x: dict, data: tuple) -> Float[Array, "n features"]:
         block = x[name]
         layout = ("NHWC", "HWIO", "NHWC")
         maps = jax.lax.conv_general_dilated(maps, block["kernel"], (1, 1), "SAME", dimension_numbers=layout)
-        mean, variance = jnp.mean(maps, axis=(0, 1, 2)), jnp.var(maps, axis=(0, 1, 2))
-        # One factor and one shift per channel: with (maps - mean) the compiled gradient takes 1.2 times as long on a CPU.
+        # No array of (maps - mean), nor for the variance: with both the gradient takes 1.3 times as long on a CPU.
+        mean = jnp.mean(maps, axis=(0, 1, 2))
+        variance = jnp.maximum(jnp.mean(maps**2, axis=(0, 1, 2)) - mean**2, 0)
         factor = block["scale"] * jax.lax.rsqrt(variance + 1e-5)
         maps = _pooled(jax.nn.relu(maps * factor + (block["shift"] - mean * factor)))
     return maps.reshape(len(maps), -1)

@@ -101,6 +101,15 @@ def prepared_from(oracles: Oracles, x: Array, data: PyTree = None) -> PyTree:
     return x if function is None else function(oracles.x_layout.unflatten(x), *arguments(data))
 
 
+def pulled(oracles: Oracles, x: Array, slope: PyTree, data: PyTree = None) -> Array:
+    """The slope in what `prepare` made of x, as a slope in x."""
+    if oracles.problem.prepare is None:
+        return slope
+    variables, constants = eqx.partition(oracles.x_layout.unflatten(x), eqx.is_array)
+    pull = jax.vjp(lambda v: oracles.problem.prepare(eqx.combine(v, constants), *arguments(data)), variables)[1]
+    return oracles.x_layout.flatten(pull(slope)[0])
+
+
 def seen(oracles: Oracles, h: PyTree) -> PyTree:
     return h if oracles.problem.prepare is not None else oracles.x_layout.unflatten(h)
 

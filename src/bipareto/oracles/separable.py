@@ -16,6 +16,7 @@ from bipareto.oracles.interface import (
     end_of,
     hessian_product,
     prepared_from,
+    pulled,
     scaled,
     seen,
 )
@@ -112,7 +113,7 @@ class SeparableOracles(Oracles):
 
     def pull_back(self, x, upper, lower, combined):
         def pull(slope, *data):
-            return jax.vjp(lambda x: prepared_from(self, x, *data), x)[1](slope)[0]
+            return pulled(self, x, slope, *data)
 
         levels = (("upper", upper), ("lower", lower))
         rows = reduce(jnp.add, [self._through(x, pull, *level) for level in levels if level[1] is not None])
