@@ -43,7 +43,7 @@ def _signature(trees: Any) -> Any:
         (leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)) if eqx.is_array(leaf) else (type(leaf), leaf)
         for leaf in leaves
     )
-    key = (jax.default_backend(), jax.config.jax_enable_x64, structure, kinds)
+    key = (jax.default_backend(), jax.dtypes.canonicalize_dtype(float), structure, kinds)
     try:
         hash(key)
     except TypeError:

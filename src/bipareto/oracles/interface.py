@@ -103,10 +103,12 @@ def prepared_from(oracles: Oracles, x: Array, data: PyTree = None) -> PyTree:
 
 def pulled(oracles: Oracles, x: Array, slope: PyTree, data: PyTree = None) -> Array:
     """The slope in what `prepare` made of x, as a slope in x."""
-    if oracles.problem.prepare is None:
+    prepare = oracles.problem.prepare
+    if prepare is None:
         return slope
+    # As a tree: the compiled sum of flat gradients of every leaf took 30 times as long as putting them side by side.
     variables, constants = eqx.partition(oracles.x_layout.unflatten(x), eqx.is_array)
-    pull = jax.vjp(lambda v: oracles.problem.prepare(eqx.combine(v, constants), *arguments(data)), variables)[1]
+    pull = jax.vjp(lambda v: prepare(eqx.combine(v, constants), *arguments(data)), variables)[1]
     return oracles.x_layout.flatten(pull(slope)[0])
 
 
