@@ -14,6 +14,7 @@ ORDER = [
     "status",
     "layout",
     "shapes",
+    "precision",
     "problem",
     "oracles",
     "lower",

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from bipareto.errors import message
+from bipareto.precision import full_precision
 
 _Index: TypeAlias = Int[Array, ""]
 _Flag: TypeAlias = Bool[Array, ""]
@@ -32,6 +33,7 @@ def simplex_qp(gram: Float[Array, "S S"], linear: Float[Array, " S"] | None = No
     return _solve(*_checked(gram, linear))
 
 
+@full_precision
 @no_type_check
 def duality_gap(gram: Float[Array, "S S"], linear: Float[Array, " S"] | None, lam: Float[Array, " S"]) -> _Number:
     """A bound on how far `lam`, on the simplex, is from the minimum of `simplex_qp`: max over s of (λ − e_s)'∇."""
@@ -84,6 +86,7 @@ class _State(NamedTuple):
 
 
 @jax.jit
+@full_precision
 def _solve(gram: Float[Array, "S S"], linear: Float[Array, " S"]) -> Float[Array, " S"]:
     problem = _normalised(gram, linear)
     certified, most = _CERTIFIED * jnp.finfo(gram.dtype).eps, 10 * linear.size + 40

@@ -1,6 +1,7 @@
 """Extreme eigenvalues of the lower Hessian H = grad_yy g, from products H v only (Lanczos)."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -46,6 +47,7 @@ def lanczos(product: Callable, like: Float[Array, "B q"], steps: int) -> Extreme
     blocks, size = like.shape
     start = jax.random.normal(jax.random.key(0), like.shape, like.dtype)
     steps = min(steps, size)
+    across = partial(jnp.einsum, precision="highest")
 
     def step(carry, index):
         basis, unit = carry
@@ -53,10 +55,10 @@ def lanczos(product: Callable, like: Float[Array, "B q"], steps: int) -> Extreme
         image = product(unit)
         rest = image
         for _ in range(2):  # once is not enough in floating point
-            rest = rest - jnp.einsum("bkq,bk->bq", basis, jnp.einsum("bkq,bq->bk", basis, rest))
+            rest = rest - across("bkq,bk->bq", basis, across("bkq,bq->bk", basis, rest))
         grown = _norms(rest) > jnp.sqrt(jnp.finfo(like.dtype).eps) * _norms(image)
         following = jnp.where(grown, rest / jnp.where(grown, _norms(rest), 1), 0)
-        return (basis, following), (jnp.einsum("bkq,bq->bk", basis, image), _norms(rest))
+        return (basis, following), (across("bkq,bq->bk", basis, image), _norms(rest))
 
     empty = jnp.zeros((blocks, steps, size), like.dtype)
     (basis, _), (columns, rests) = jax.lax.scan(step, (empty, start / _norms(start)), jnp.arange(steps))

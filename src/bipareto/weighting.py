@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 
 from bipareto.errors import message, positive_number, positive_vector, reference_point
 from bipareto.lower import PlainStep, ScheduledStep, as_step
+from bipareto.precision import full_precision
 from bipareto.simplex import simplex_qp
 
 PREFERENCE_REMEDY = "use bp.preferences.focused(S, peak=0.8)[s] or a vector of positive numbers"
@@ -142,6 +143,7 @@ class SmoothChebyshev(Weighting):
         return _matching("preference", self.preference, objectives)
 
 
+@full_precision
 def weighed(
     weighting: Weighting, values: Float[Array, " S"], gram: Float[Array, "R R"], memory: Any
 ) -> tuple[Float[Array, " S"], Any, Float[Array, ""]]:
@@ -161,12 +163,14 @@ def weighed(
     return r * lam, memory + 1, jnp.maximum(own @ gram @ own, 0)
 
 
+@full_precision
 def stationarity_gap(gram: Float[Array, "S S"]) -> Float[Array, ""]:
     """min over the simplex of ||sum_s lam_s grad phi_s||^2: zero exactly at Pareto stationary points (Definition 3)."""
     lam = simplex_qp(gram)
     return jnp.maximum(lam @ gram @ lam, 0)
 
 
+@full_precision
 def descent_margin(
     gram: Float[Array, "S S"], weights: Float[Array, " S"], preference: Float[Array, " S"]
 ) -> Float[Array, ""]:
@@ -175,6 +179,7 @@ def descent_margin(
     return 2 * jnp.max(preference) * jnp.min(along) - weights @ along
 
 
+@full_precision
 def _largest_certified(largest: Array, scaled: Array, linear: Array, r: Array) -> tuple[Array, Array]:
     """The largest u <= `largest` at which Lemma 2 holds, to a relative 1e-4, and its lam; u = 0 below 1e-12 of `largest`."""
 

@@ -11,6 +11,7 @@ from bipareto.errors import message, positive_number
 from bipareto.hypergradient import Estimate, Hypergradient, check_convergence, check_sampling, draws_batches, estimate
 from bipareto.lower import GradientDescent, Step, as_step
 from bipareto.oracles import Oracles, zero_values
+from bipareto.precision import product
 from bipareto.sampling import Batches, Draws
 from bipareto.solver import Algorithm, Record, State
 from bipareto.status import Status
@@ -85,11 +86,11 @@ class HypergradientDescent(Algorithm):
         weigh = (lambda v: self.weighting(averaged(v)[1], None, state.memory)[0]) if self.weighting.values_only else None
         draws = self._draws(oracles, state, key)
         found = estimate(draws, self.hypergradient, self.lower, state.x, state.y, state.dual, weigh)
-        gram = found.jacobian @ found.jacobian.T
+        gram = product(found.jacobian, found.jacobian.T)
         average, heights = averaged(found.values)
         weights, memory, gap = weighed(self.weighting, heights, gram, state.memory)
         mix = jnp.ones(1, weights.dtype) if self.weighting.values_only else weights
-        direction = mix.astype(state.x.dtype) @ found.jacobian
+        direction = product(mix.astype(state.x.dtype), found.jacobian)
         updates, upper = self.upper.update(direction, state.upper, state.x)
         x = state.x + jnp.asarray(updates)
         verdict = found.verdict.unless(~jnp.isfinite(weights), Status.NON_FINITE_WEIGHTS)
@@ -105,7 +106,7 @@ class HypergradientDescent(Algorithm):
             direction = gram[0, 0]
             margin = jnp.full_like(direction, jnp.nan)
         else:
-            direction = weights @ gram @ weights
+            direction = product(product(weights, gram), weights)
             r = jnp.asarray(self.weighting.preference_of(oracles.objectives), weights.dtype)
             margin = descent_margin(gram, weights, r)
         residuals = found.lower_residual, found.dual_residual

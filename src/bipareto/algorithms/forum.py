@@ -10,6 +10,7 @@ from bipareto.algorithms.unguided import Unguided, norms, stepped
 from bipareto.errors import positive_number
 from bipareto.lower import Decaying, GradientDescent, Step, as_schedule, as_step
 from bipareto.oracles import OracleCounts, Oracles, zero_values
+from bipareto.precision import full_precision, product
 from bipareto.simplex import simplex_qp
 from bipareto.solver import Record, State
 from bipareto.status import Status, Verdict, rows_not_finite
@@ -42,7 +43,7 @@ class Forum(Unguided):
         share = jnp.asarray(self.averaging(state.step), lam.dtype)
         mean = state.memory + share * (lam.astype(state.memory.dtype) - state.memory)
         weights = mean.astype(rows.dtype)
-        direction = weights @ rows + penalty(rows, barrier, rho, weights) * barrier
+        direction = product(weights, rows) + penalty(rows, barrier, rho, weights) * barrier
         z = jnp.concatenate([x, y.ravel().astype(x.dtype)])
         updates, upper = self.upper.update(direction, state.upper, z)
         z = z + jnp.asarray(updates)
@@ -72,6 +73,7 @@ class Forum(Unguided):
         )
         return values, rows, barrier, norms(slope), verdict
 
+    @full_precision
     def _record(self, oracles, values, weights, rows, barrier, direction, slope) -> Record:
         gram = rows @ rows.T
         lam, nu = multipliers(rows, barrier, jnp.zeros((), rows.dtype))
@@ -88,6 +90,7 @@ class Forum(Unguided):
         return oracles.upper(prepared.upper, y)[0], y
 
 
+@full_precision
 def multipliers(
     rows: Float[Array, "S n"], barrier: Float[Array, " n"], rho: Float[Array, ""]
 ) -> tuple[Float[Array, " S"], Float[Array, ""]]:
@@ -105,6 +108,7 @@ def multipliers(
     return jnp.where(nu > 0, bound, simplex_qp(rows @ rows.T)), nu
 
 
+@full_precision
 def penalty(rows: Array, barrier: Array, rho: Array, lam: Array) -> Float[Array, ""]:
     """nu = max(0, sum_s lam_s pi_s): the least with which the direction meets the bound on <g_q, d>."""
     square = jnp.sum(barrier**2)

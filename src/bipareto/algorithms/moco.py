@@ -10,6 +10,7 @@ from bipareto.errors import message, positive_number
 from bipareto.hypergradient import CG, Hypergradient, check_convergence, check_sampling, draws_batches, estimate
 from bipareto.lower import Decaying, GradientDescent, Step, as_schedule, as_step
 from bipareto.oracles import zero_values
+from bipareto.precision import product
 from bipareto.sampling import Batches
 from bipareto.simplex import simplex_qp
 from bipareto.solver import State
@@ -46,11 +47,11 @@ class MoCo(Unguided):
         found = estimate(self._draws(oracles, state, key), self.hypergradient, self.lower, state.x, state.y, state.dual)
         share = jnp.asarray(self.tracking(state.step), tracked.dtype)
         tracked = tracked - share * (tracked - found.jacobian)
-        gram = (tracked @ tracked.T).astype(lam.dtype)
+        gram = product(tracked, tracked.T).astype(lam.dtype)
         size, rho = jnp.asarray(self.weights_step(state.step), lam.dtype), jnp.asarray(self.rho, lam.dtype)
-        moved = lam - size * (gram @ lam + rho * lam)
+        moved = lam - size * (product(gram, lam) + rho * lam)
         lam = simplex_qp(jnp.eye(len(lam), dtype=lam.dtype), 2 * moved)  # |z|^2 - 2 <moved, z>: the Euclidean projection
-        direction = lam.astype(state.x.dtype) @ tracked
+        direction = product(lam.astype(state.x.dtype), tracked)
         updates, upper = self.upper.update(direction, state.upper, state.x)
         x = state.x + jnp.asarray(updates)
         after = State(state.step + 1, x, found.y, found.dual, state.average, (tracked, lam), upper)

@@ -18,6 +18,7 @@ from bipareto.algorithms.unguided import (
 from bipareto.hypergradient import check_sampling, draws_batches
 from bipareto.lower import Decaying, Step, as_step
 from bipareto.oracles import OracleCounts, zero_values
+from bipareto.precision import product
 from bipareto.sampling import Batches
 from bipareto.solver import State
 from bipareto.weighting import Linear
@@ -59,7 +60,7 @@ class Soba(Unguided):
         through = jax.tree.map(jnp.negative, sampled.cross(prepared.lower, y, v))
         jacobian = sampled.pull_back(x, slopes, through, False)
         weights, _ = self.weighting(values, None, ())
-        direction = weights.astype(x.dtype) @ jacobian
+        direction = product(weights.astype(x.dtype), jacobian)
         (move_y, lower), (move_v, adjoint) = (
             self.lower.update(slope, state.memory[0], y),
             self.adjoint.update(residual, state.memory[1], v),

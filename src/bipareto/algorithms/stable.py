@@ -20,6 +20,7 @@ from bipareto.errors import message, positive_number
 from bipareto.hypergradient import check_sampling, draws_batches
 from bipareto.lower import Step, as_step
 from bipareto.oracles import OracleCounts, Oracles, zero_values
+from bipareto.precision import product
 from bipareto.sampling import Batches
 from bipareto.solver import State
 from bipareto.weighting import Linear
@@ -66,12 +67,12 @@ class Stable(Unguided):
         slope = sampled.lower_gradient(prepared.lower, y)
         curvature, coupling = self._averaged(sampled, state)
         v = jnp.linalg.solve(curvature, b[..., None])[..., 0]
-        jacobian = sampled.pull_back(x, slopes, None, False) - (v[:, None] @ coupling)[:, 0]
+        jacobian = sampled.pull_back(x, slopes, None, False) - product(v[:, None], coupling)[:, 0]
         weights, _ = self.weighting(values, None, ())
-        direction = weights.astype(x.dtype) @ jacobian
+        direction = product(weights.astype(x.dtype), jacobian)
         move_x, upper = self.upper.update(direction, state.upper, x)
         move_y, lower = self.lower.update(slope, state.memory[-1], y)
-        followed = jnp.linalg.solve(curvature, coupling @ jnp.asarray(move_x)[:, None])  # H^-1 J'(x+ - x)
+        followed = jnp.linalg.solve(curvature, product(coupling, jnp.asarray(move_x)[:, None]))  # H^-1 J'(x+ - x)
         new_x, new_y = x + jnp.asarray(move_x), y + jnp.asarray(move_y) - followed.reshape(y.shape)
         memory = curvature, coupling, x, y, lower
         after = State(state.step + 1, new_x, new_y, v, state.average, memory, upper)
@@ -87,10 +88,10 @@ class Stable(Unguided):
         curvature, coupling = ((1 - tau) * (c - o) + n for c, o, n in zip(before, old, new, strict=True))
         size, basis = jnp.linalg.eigh((curvature + jnp.swapaxes(curvature, 1, 2)) / 2)
         size = jnp.maximum(size, jnp.asarray(self.convexity, size.dtype))
-        curvature = (basis * size[:, None]) @ jnp.swapaxes(basis, 1, 2)
+        curvature = product(basis * size[:, None], jnp.swapaxes(basis, 1, 2))
         if self.bound is not None:
             left, size, right = jnp.linalg.svd(coupling, full_matrices=False)
-            coupling = (left * jnp.minimum(size, jnp.asarray(self.bound, size.dtype))[:, None]) @ right
+            coupling = product(left * jnp.minimum(size, jnp.asarray(self.bound, size.dtype))[:, None], right)
         return curvature, coupling
 
     def _counts(self, draws, q, step):

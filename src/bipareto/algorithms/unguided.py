@@ -10,6 +10,7 @@ from bipareto.errors import message
 from bipareto.hypergradient import Hypergradient, check_below, draws_batches
 from bipareto.lower import PlainStep, Step
 from bipareto.oracles import OracleCounts, Oracles
+from bipareto.precision import full_precision
 from bipareto.sampling import Batches, Draws
 from bipareto.solver import Algorithm, Record, State
 from bipareto.status import Status, Verdict, rows_not_finite
@@ -81,6 +82,7 @@ def stepped(verdict: Verdict, weights: Array, *moved: Array) -> Verdict:
     return verdict.unless(~jnp.isfinite(weights), Status.NON_FINITE_WEIGHTS).unless(~finite, Status.NON_FINITE_STEP)
 
 
+@full_precision
 def record(
     values: Array, weights: Array, jacobian: Array, direction: Array, slope: Array, residual: Array, counts: OracleCounts
 ) -> Record:

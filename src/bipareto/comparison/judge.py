@@ -12,6 +12,7 @@ from bipareto.distributed import fetch
 from bipareto.hypergradient import CG, estimate
 from bipareto.hypergradient.methods import Here
 from bipareto.oracles import Oracles
+from bipareto.precision import product
 from bipareto.sampling import Batches, Draws
 from bipareto.weighting import stationarity_gap
 
@@ -50,7 +51,7 @@ def _judged(oracles: Oracles, x: Array, y: Array):
     found = estimate(
         everything, CG(100, tolerance=1e-12, warm_start=False), None, x, solved, oracles.zero_dual(combined=False)
     )
-    return found.values, stationarity_gap(found.jacobian @ found.jacobian.T), found.lower_residual, found.y
+    return found.values, stationarity_gap(product(found.jacobian, found.jacobian.T)), found.lower_residual, found.y
 
 
 def newton(everything: Draws, x: Array, y: Array) -> Array:

@@ -9,6 +9,7 @@ from bipareto.layout import Layout
 from bipareto.oracles.interface import Oracles
 from bipareto.oracles.joint import JointOracles
 from bipareto.oracles.separable import SeparableOracles
+from bipareto.precision import product
 from bipareto.problem import Problem, SeparableProblem, objectives
 
 
@@ -27,6 +28,6 @@ def curvature(oracles: Oracles, x: Float[Array, " p"], y: Array, mix: Float[Arra
 
     def total(x, y):
         h = oracles.prepare(x)
-        return mix[:-1] @ oracles.upper(h.upper, y)[0] + mix[-1] * oracles.lower(h.lower, y)
+        return product(mix[:-1], oracles.upper(h.upper, y)[0]) + mix[-1] * oracles.lower(h.lower, y)
 
     return jax.linearize(jax.grad(total, (0, 1)), x, y)[1]

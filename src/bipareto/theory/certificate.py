@@ -13,6 +13,7 @@ from bipareto.algorithms import HypergradientDescent
 from bipareto.errors import message
 from bipareto.hypergradient import CG, estimate
 from bipareto.oracles import Oracles, bind
+from bipareto.precision import product
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.sampling import Batches, Draws
 from bipareto.simplex import duality_gap, simplex_qp
@@ -134,12 +135,12 @@ def measure(oracles: Oracles, x: Array, y: Array, solver: CG) -> Measured:
     prepared = oracles.prepare(x)
     b = oracles.upper(prepared.upper, y)[1](None)[1]
     residuals = _norms(b - oracles.hessian(prepared.lower, y)(first.dual))
-    gram = first.jacobian @ first.jacobian.T
+    gram = product(first.jacobian, first.jacobian.T)
     lam = simplex_qp(gram)
     eps, duals = 20 * jnp.finfo(y.dtype).eps, _norms(first.dual)
     rounding = eps * jnp.sqrt(jnp.sum(y**2)), eps * duals, eps * _norms(first.jacobian)
     slack = jnp.maximum(duality_gap(gram, jnp.zeros_like(lam), lam), 0)
-    return Measured(first.values, lam @ gram @ lam, slack, first.lower_residual, residuals, duals, rounding)
+    return Measured(first.values, product(product(lam, gram), lam), slack, first.lower_residual, residuals, duals, rounding)
 
 
 @eqx.filter_jit
