@@ -37,6 +37,10 @@ class Judge:
         text = text or ratio(value)
         return f"**{text}**" if excess > 0 else text
 
+    @property
+    def met(self) -> bool:
+        return all(excess <= 0 for excess, _ in self.found)
+
     def verdict(self, why: str) -> tuple[bool | None, str]:
         """Whether all aims were met, as far as that is known, and the worst miss."""
         excess, aim = max(self.found, key=lambda found: found[0], default=(0.0, None))
@@ -51,4 +55,4 @@ def ratio(value: float) -> str:
 
 def two(value: float) -> str:
     """Two significant digits, without an exponent."""
-    return f"{float(f'{value:.2g}'):,.15g}"
+    return "< 0.001" if 0 < value < 0.001 else f"{float(f'{value:.2g}'):,.15g}"
