@@ -72,6 +72,24 @@ def test_so_do_certificates_judges_and_spectra():
     assert set(traced(lambda gram: bp.duality_gap(gram, None, gram[0]), gram)) == {FULL}
 
 
+def test_certificates_and_judges_look_at_the_losses_in_full_precision():
+    seen = []
+
+    def lower(x, y):
+        seen.append(jax.config.jax_default_matmul_precision)
+        return jnp.sum((y - x) ** 2)
+
+    problem = bp.Problem(without_products().upper, lower)
+    algorithm = bp.mgda(0.1, 0.1, 3)
+    solution = bp.solve(problem, algorithm, X, Y, 2)
+    oracles, state = start(problem, algorithm, X, Y)
+    assert set(seen) == {None}
+    for look in (solution.certify, lambda: judge.judge(oracles, state.x, state.y)):
+        seen.clear()
+        look()
+        assert set(seen) == {"highest"}
+
+
 def test_the_users_products_are_the_users():
     matrix = jnp.eye(3)
     problem = bp.Problem(

@@ -18,7 +18,7 @@ def product(a: Array, b: Array) -> Array:
 
 
 def full_precision(function: Callable) -> Callable:
-    """For functions that call no loss of the user."""
+    """For functions that call no loss of the user; and for judges of the truth, which see the losses in full precision."""
 
     @functools.wraps(function)
     def precise(*args, **options):

@@ -12,7 +12,7 @@ from bipareto.distributed import fetch
 from bipareto.hypergradient import CG, estimate
 from bipareto.hypergradient.methods import Here
 from bipareto.oracles import Oracles
-from bipareto.precision import product
+from bipareto.precision import full_precision, product
 from bipareto.sampling import Batches, Draws
 from bipareto.weighting import stationarity_gap
 
@@ -32,6 +32,7 @@ class Judged(NamedTuple):
         return bool(np.isfinite(self.values).all() and np.isfinite(self.gap))
 
 
+@full_precision
 def judge(oracles: Oracles, x: Array, y: Array) -> Judged:
     """Solves the lower level with all data by Newton's method from the method's own y, then every adjoint by conjugate
     gradients.

@@ -13,7 +13,7 @@ from bipareto.algorithms import HypergradientDescent
 from bipareto.errors import message
 from bipareto.hypergradient import CG, estimate
 from bipareto.oracles import Oracles, bind
-from bipareto.precision import product
+from bipareto.precision import full_precision, product
 from bipareto.problem import Problem, SeparableProblem
 from bipareto.sampling import Batches, Draws
 from bipareto.simplex import duality_gap, simplex_qp
@@ -68,6 +68,7 @@ class Certificate:
         return "\n".join(f"{name:<24} {text}" for name, text in rows)
 
 
+@full_precision
 def certify(
     problem: Problem | SeparableProblem,
     algorithm: HypergradientDescent,
