@@ -10,7 +10,7 @@ from typing import NamedTuple
 from benchmarks.judge import Aim, Judge, Row, ratio, two
 
 PEERS = ("JAXopt", "PyTorch", "PyTorch, channels last", "TorchOpt", "BOAT", "Betty")
-CASES = {"toy": (1,), "cleaning": (1, 5), "few_shot": (1, 5)}
+CASES = {"toy": (1, 5), "cleaning": (1, 5), "few_shot": (1, 5)}
 SHAPES = ("digits", "MNIST, batch of 1,000", "MNIST, 20,000 images")
 CURVES = ("S", "lower_steps", "cg_steps", "q", "p", "runs", "devices")
 
@@ -169,7 +169,7 @@ def growth_text(curve: str, judge, part) -> str:
 
 PEER = (
     "Their time, in ours, on one core or the GPU, for one upper step (one hypergradient): "
-    "toy · cleaning, S = 1, S = 5 · few-shot CNN, S = 1, S = 5"
+    "S = 1, S = 5 of the toy · of cleaning · of the few-shot CNN"
 )
 LIMIT = "Against the limit of one core or the GPU: S = 1, S = 5 of cleaning digits · MNIST, batch of 1,000 · MNIST, 20,000"
 MANY = "Many objectives, many runs"

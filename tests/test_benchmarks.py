@@ -70,10 +70,10 @@ def test_peers_are_judged_by_their_own_aim_and_wrong_ones_not_at_all():
     first = race(JAXopt=entry(1.1, 0.94), PyTorch=entry(3.4, 3.2), Betty=entry(4.1, 3.9, wrong=True))
     peers = {"cleaning, S = 5, cores = 1": first | {"absent": {"BOAT": "No module named 'boat_torch'"}}}
     jaxopt, pytorch, betty, boat = (row_of({"peers": peers}, peer) for peer in ("JAXopt", "PyTorch", "Betty", "BOAT"))
-    assert jaxopt.measured == "– · –, 1.10 (**0.94**) · –, –"
+    assert jaxopt.measured == "–, – · –, 1.10 (**0.94**) · –, –"
     assert (jaxopt.met, jaxopt.missed[:9]) == (False, "6 % short")
     assert (pytorch.met, pytorch.aim) == (True, "≥ 3")
-    assert (betty.met, betty.measured) == (None, "– · –, wrong · –, –; wrong: off by 5.3 times its length")
+    assert (betty.met, betty.measured) == (None, "–, – · –, wrong · –, –; wrong: off by 5.3 times its length")
     assert (boat.met, boat.measured) == (None, "absent: No module named 'boat_torch'")
     on_gpu = {"cleaning, S = 5": first, "few_shot, S = 1": {"failed": "RuntimeError: no memory"}}
     pytorch = row_of({"peers": on_gpu}, "PyTorch", GPU)

@@ -18,7 +18,7 @@ import tempfile
 
 import jax
 
-RACES = (("toy", 1), ("cleaning", 1), ("cleaning", 5), ("few_shot", 1), ("few_shot", 5))
+RACES = (("toy", 1), ("toy", 5), ("cleaning", 1), ("cleaning", 5), ("few_shot", 1), ("few_shot", 5))
 ON_TWO_CORES = (("cleaning", 5), ("few_shot", 5))
 
 

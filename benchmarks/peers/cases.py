@@ -44,10 +44,11 @@ class FewShot(NamedTuple):
         return self.settings.step_size
 
 
-def toy(images: int = 5000) -> Cleaning:
-    """Normal inputs, one objective, 50 lower steps of size 1, 20 of conjugate gradients."""
+def toy(tasks: int, images: int = 5000) -> Cleaning:
+    """Normal inputs, 50 lower steps of size 1, 20 of conjugate gradients; the first task sees the true labels."""
     train, validation = _images(images, lambda rng, shape: rng.normal(size=shape))
-    return Cleaning(train, train.labels[None], validation, 1.0, 50, 20, step_size=100.0)
+    noisy = corrupted(train.labels, tuple(np.linspace(0, 0.6, tasks)), 10, 0)
+    return Cleaning(train, noisy, validation, 1.0, 50, 20, step_size=100.0)
 
 
 def cleaning(tasks: int, images: int = 2000) -> Cleaning:

@@ -20,7 +20,7 @@ WRONG = 1e-2  # relative; float32 after tens of conjugate gradient steps differs
 
 def run(title: str, name: str, tasks: int, cores: int, device: str = "cpu", rounds: int = 5) -> dict:
     equal_terms(cores, device)
-    case = cases.toy() if name == "toy" else getattr(cases, name)(tasks)
+    case = getattr(cases, name)(tasks)
     kind = "few_shot" if name == "few_shot" else "cleaning"
     preference = np.full(tasks, 1 / tasks)
     reference = host(getattr(with_torch, kind)(case, device, torch.float64)())
